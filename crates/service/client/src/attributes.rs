@@ -19,12 +19,13 @@ use crate::options::Variant;
 use crate::piggyback::FIRST;
 
 impl Client {
-    /// Returns the attributes of a node, for a program. The times in them are the times of the file
-    /// even where the server does not have the written data yet: the client sends the times with
-    /// the data, or sends the data first.
+    /// Returns the attributes of a node, for a program. The times in the attributes are the final
+    /// times of the file even if the server does not have the written data yet: the client later
+    /// sends these times with the data, or it sends the data before this method returns.
     ///
     /// # Errors
-    /// The server did not return the attributes. Every operation can fail in this way.
+    /// The server did not return the attributes. Every operation of the client can fail with such
+    /// an error.
     pub async fn getattr(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
         let (seen, is_settled) = self.getattr_so_far(who, node).await?;
         if !is_settled {
@@ -35,7 +36,7 @@ impl Client {
     }
 
     /// Returns the attributes of a node, for a program that needs the size only. If the times are
-    /// not final, `trusted_for` is zero.
+    /// not final, `trusted_for` is zero, so that the program does not cache them.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -43,7 +44,7 @@ impl Client {
         self.getattr_so_far(who, node).await.map(|(seen, _)| seen)
     }
 
-    /// Returns the attributes of a node, and true if the times in them are the times of the file.
+    /// Returns the attributes of a node, and true if the times in the attributes are final.
     async fn getattr_so_far(&self, who: &Credential, node: NodeId) -> Result<(Seen, bool), Error> {
         let known = self.known(who, node).await?;
         let at = self.time_of_day();
@@ -67,8 +68,9 @@ impl Client {
         }
     }
 
-    /// Requests the attributes of a node and, if no other client writes the node, a lease on it: a
-    /// listing of a directory must not recall leases from the clients that work there.
+    /// Requests the attributes of a node. The call also requests a lease on the node, which the
+    /// server grants only if no other client has a write lease: otherwise a listing with attributes
+    /// would recall the leases of clients that work in the directory.
     async fn look(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
         let (handle, asked) = (self.handle(node)?, self.ask());
         let ride = self.ride(&[(FIRST, Kind::Read)], None);
@@ -86,8 +88,8 @@ impl Client {
         }
     }
 
-    /// Changes all of the given attributes or none. Saves earlier writes first, unless a lease
-    /// covers the change.
+    /// Changes all of the given attributes or none. If no lease permits a local change, the client
+    /// first sends the data of earlier writes to the server, and then sends SETATTR.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -122,7 +124,8 @@ impl Client {
             }
         };
         if is_file {
-            // The SETATTR has ended the layout, so later reads must not use it.
+            // The SETATTR has ended the layout of the file at the server, so the client forgets the
+            // layout.
             self.with(|state, _, doings| state.layouts.forget(node, doings));
         }
         if let Some(size) = attributes.size {
@@ -134,8 +137,8 @@ impl Client {
     }
 
     /// Applies a change of attributes locally if a write lease covers it: the times of a file, and
-    /// also mode and size of a file that this client created. The change goes to the server with
-    /// the written data.
+    /// also mode and size of a file that this client created. The client sends the change to the
+    /// server later, with the written data.
     async fn set_here(
         &self,
         who: &Credential,
@@ -148,8 +151,8 @@ impl Client {
         let covered = |state: &State, now| {
             let seen = state.seen(now, node).filter(|seen| !seen.trusted_for.is_zero())?;
             let set = covered(who, &seen.attributes, attributes)?;
-            // `Now` means the time at which the server receives the change; for a new file the
-            // delay is short.
+            // `Now` means the time at which the server receives the change. The client may delay
+            // such a change only for a new file, for which the delay is short.
             let now_there = [set.accessed, set.modified].contains(&SetTime::Now);
             let of_new = set.mode.is_some() || set.size.is_some() || now_there;
             let fits = set.size.is_none_or(|size| state.cache.can_resize(node.key(), size));
@@ -221,16 +224,16 @@ impl Client {
         Some(seen.attributes.file_system)
     }
 
-    /// Returns true if a caller may look up names in a directory whose names are cached. A
-    /// directory that its mode bits open to all callers is searched without a question, unless an
-    /// ACCESS reply says otherwise. For any other directory the server decides, as it may map the
-    /// caller's numbers, know other groups, or have an access list.
+    /// Returns true if a caller may look up names in a directory whose names are cached. If the
+    /// mode bits permit all callers to search the directory and no ACCESS reply contradicts the
+    /// bits, the client does not ask the server. For any other directory the client sends ACCESS,
+    /// because the server may map the caller's ids, know other groups, or have an access list.
     pub async fn may_search(&self, who: &Credential, directory: NodeId) -> bool {
         self.ask_search(who, directory).await.unwrap_or(false)
     }
 
-    /// As [`Client::may_search`]; fails where the server does not answer, as when the directory is
-    /// gone.
+    /// As [`Client::may_search`], but fails if the ACCESS call fails, for example because the
+    /// directory no longer exists.
     pub(crate) async fn ask_search(
         &self,
         who: &Credential,
@@ -250,8 +253,8 @@ impl Client {
     }
 
     /// Records that the server permitted a caller to look up or create a name in a directory, which
-    /// saves an ACCESS call. The client records nothing while the server lacks a local change of
-    /// the mode.
+    /// saves a later ACCESS call. The client records nothing while it has a local change of the
+    /// mode that the server does not have yet.
     pub(crate) fn note_searched(&self, who: &Credential, directory: NodeId) {
         self.with(|state, now, _| {
             if !state.cache.is_mode_altered(directory.key()) {
@@ -262,8 +265,8 @@ impl Client {
         });
     }
 
-    /// Requests the access of a caller, for all kinds at once; the reply contains the attributes as
-    /// well.
+    /// Requests all kinds of access of a caller in one ACCESS call. The client also records the
+    /// attributes in the reply.
     pub(crate) async fn ask_access(
         &self,
         who: &Credential,
@@ -271,7 +274,8 @@ impl Client {
         wanted: Access,
     ) -> Result<Access, Error> {
         if self.shared.state().cache.is_mode_altered(node.key()) {
-            // The result depends on a mode that the server does not have yet.
+            // The server would decide by its earlier mode, so the client first sends its local
+            // change of the mode.
             self.sync_node(node).await;
         }
         let (handle, asked) = (self.handle(node)?, self.ask());
@@ -285,7 +289,8 @@ impl Client {
                 }
                 self.with(|state, now, _| {
                     let at = Rights::of(&state.seen(now, node)?.attributes);
-                    // The server did not know of an attribute change made meanwhile.
+                    // If a change of the owner or the mode has crossed the call, the reply refers
+                    // to the earlier attributes, and the client does not record the reply.
                     if answered.is_none_or(|answered| Rights::of(&answered) == at) {
                         state.nodes.get_mut(node)?.set_access(now, who, (ALL, granted), at);
                     }
@@ -351,14 +356,16 @@ fn covered(who: &Credential, now: &Attributes, change: &SetAttributes) -> Option
     const OWNER_WRITES: u32 = 0o200;
     let SetAttributes { mode, uid, gid, size, accessed, modified } = *change;
     let keeps_owner = uid.is_none_or(|uid| uid == now.uid) && gid.is_none_or(|gid| gid == now.gid);
-    // A change of owner clears special mode bits, even if the owner stays the same.
+    // A SETATTR with an owner clears special mode bits at the server, even if the owner stays the
+    // same. The client therefore sends every change of a file with such bits.
     let is_plain = now.mode.bits() & SPECIAL == 0 && mode.unwrap_or(now.mode).bits() & SPECIAL == 0;
     let is_file = now.file_type == FileType::Regular;
-    // Until the change reaches the server, writes go out under the earlier mode.
+    // The server processes writes under the earlier mode until it receives the change. A local
+    // change of the mode must therefore not remove any permission.
     let only_opens = mode.is_none_or(|mode| now.mode.bits() & !mode.bits() == 0);
     let is_own = keeps_owner && now.uid == who.uid();
     let may_cut = size.is_none() || now.mode.bits() & OWNER_WRITES != 0;
-    // A change of size modifies the data, so it sets the modification time.
+    // A change of size modifies the data, so the change also sets the modification time.
     let is_timed = size.is_none() || modified != SetTime::Keep;
     let modified = if is_timed { modified } else { SetTime::Now };
     let may = is_file && is_plain && only_opens && is_own && may_cut;

@@ -29,8 +29,8 @@ enum What {
 }
 
 impl Call {
-    /// Creates the call for an effect. For a file that the client is about to forget there is no
-    /// call; the error is then the event that the cache receives in place of a reply.
+    /// Creates the call for an effect. If the client has already forgotten the handle of the file,
+    /// there is no call; the error is then the event that the cache receives in place of a reply.
     pub(crate) fn new(nodes: &Nodes, effect: Effect<Error>) -> Result<Self, Box<Event<Error>>> {
         let (job, file, what) = match effect {
             Effect::Fetch { job, file, offset, count } => (job, file, What::Read { offset, count }),
@@ -91,7 +91,9 @@ impl Call {
         };
         client.with(|state, now, doings| {
             if is_stale(&event) && state.nodes.is_losing(node) {
-                // This client has removed the file, or the reply to its REMOVE is still in transit.
+                // This client itself has removed the file, or the reply to its REMOVE is still in
+                // transit. The stale handle is then no loss of data, so the cache discards the
+                // file's data without an error.
                 state.step(now, Event::Discard { file: node.key() }, doings);
             }
             let refused = state.cache.counters().refused_bytes;
@@ -101,7 +103,8 @@ impl Call {
                 state.refusals.refused(node, why);
             }
             state.note_saved(now, node, doings);
-            // The unsaved data may have been the only reason to keep the node.
+            // If the unsaved data was the only reason to keep the node, the client forgets the node
+            // now.
             if let Some(forget) = state.forget_unused(node) {
                 state.step(now, forget, doings);
             }
@@ -137,15 +140,16 @@ pub(crate) async fn read(
 ) -> Result<Fetched, Error> {
     let done = client.shared.nfs.read(who, file, offset, count).await?.done()?;
     if done.data.is_empty() && !done.end && count > 0 {
-        // A server that returns no data without end-of-file would cause endless retries.
+        // The server returned neither data nor the end of the file. A retry would loop without end,
+        // so the read fails.
         return Err(Error::Failed(Status::Io));
     }
     let attributes = done.attributes.as_ref().map(convert::attributes);
     Ok(Fetched { data: done.data, end: done.end, attributes })
 }
 
-/// Writes data and sets attributes that were changed under a lease. If the call was refused as late
-/// only because it crossed another WRITE of this client, sends it again.
+/// Writes data and sets attributes that were changed under a lease. If the server refused the data
+/// as late only because another WRITE of this client came first, sends the call again.
 async fn write_under(
     client: &Client,
     (who, node): (&Credential, NodeId),
@@ -160,7 +164,7 @@ async fn write_under(
     if let Some(stored) = there? {
         return Ok(stored);
     }
-    // The WRITE of NFS itself cannot set attributes.
+    // Only the WRITE of the lease program can set attributes.
     set = set.filter(|_| client.is_leased());
     loop {
         let writing = client.writing(node);
@@ -179,7 +183,8 @@ async fn write_under(
             client.shared.state().note_late(node, base, now);
         }
         let reply = reply?;
-        // A refusal may concern the attributes only, so the data is sent again without them.
+        // The server may have refused only the attributes, so the loop sends the data again without
+        // attributes.
         if matches!(reply, nfs3::Reply::Failed(..)) && set.take().is_some() {
             continue;
         }
@@ -209,7 +214,8 @@ async fn alter_under(
             }
             client.shared.state().note_late(node, base, now);
         }
-        // The SETATTR has ended the layout of the file.
+        // The SETATTR has ended the layout of the file at the server, so the client forgets the
+        // layout.
         client.with(|state, _, doings| state.layouts.forget(node, doings));
         return match reply? {
             nfs3::Reply::Done(wcc) => Ok(convert::wcc(&wcc)),

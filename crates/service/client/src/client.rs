@@ -61,20 +61,22 @@ pub(crate) struct State {
     pub(crate) random: Random,
     waiting: BTreeMap<Ticket, Waiting>,
     next_ticket: u64,
-    /// Holds whose requester dropped its future before the cache granted them.
+    /// The holds that the cache has not granted yet and whose requester has dropped its future. The
+    /// client releases such a hold when the cache grants it.
     abandoned: BTreeSet<Ticket>,
-    /// The next time at which the client passes a tick to the cache.
+    /// The time of the next tick for the cache that the client has scheduled.
     alarm: Option<Time>,
-    /// The leases, if this mount uses leases.
+    /// The state of the leases; `None` if this mount does not use leases.
     pub(crate) leases: Option<Leased>,
-    /// The known layouts of files.
+    /// The cached layouts of files.
     pub(crate) layouts: Layouts,
     /// Refusals of written data that the client has not reported to a program yet.
     pub(crate) refusals: Refusals,
     /// True if the server treats names that differ in case only as one name.
     ignores_case: bool,
     server_clock: ServerClock,
-    /// True if no other client changes files, in a mount with leases or without.
+    /// True if no other client changes files behind this client's back: the mount is for a single
+    /// client, or uses leases.
     is_alone: bool,
 }
 
@@ -94,7 +96,7 @@ pub(crate) enum Outcome {
     Leased(Right),
 }
 
-/// The actions that `Client::with` performs after it has released the lock on the state.
+/// The actions that [`Client::with`] performs after it has released the mutex of the state.
 #[derive(Default)]
 pub(crate) struct Effects {
     effects: Vec<Effect<Error>>,
@@ -108,8 +110,9 @@ pub(crate) struct Effects {
 impl Client {
     /// Creates the client of the directory `root` and requests the attributes of that directory. A
     /// session that uses the lease program has [`Variant::Lease`]; without that program, the
-    /// variant [`Variant::Lease`] becomes close-to-open. The server has already reported whether it
-    /// grants leases on names as well, and the client does not change this setting later.
+    /// variant [`Variant::Lease`] becomes close-to-open. By this time the server must have reported
+    /// if it grants leases on names as well, because the client keeps this setting for its
+    /// lifetime.
     ///
     /// # Errors
     /// The client cannot get the attributes of the directory.
@@ -151,32 +154,32 @@ impl Client {
         Ok(client)
     }
 
-    /// The options of the client.
+    /// Returns the options of the client.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.shared.options
     }
 
-    /// The sizes and limits of the server.
+    /// Returns the sizes and limits that the server reported in FSINFO.
     #[must_use]
     pub fn bounds(&self) -> &Bounds {
         &self.shared.bounds
     }
 
-    /// The NFS session.
+    /// Returns the NFS session.
     #[must_use]
     pub fn nfs(&self) -> &Nfs {
         &self.shared.nfs
     }
 
-    /// The counters of the cache.
+    /// Returns the counters of the cache.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.state().cache.counters()
     }
 
-    /// The number of cached bytes, and the number of cached bytes that are not yet on the server's
-    /// stable storage.
+    /// Returns the number of cached bytes, and the number of cached bytes that are not yet on the
+    /// server's stable storage.
     #[must_use]
     pub fn cached_bytes(&self) -> (u64, u64) {
         self.shared.state().cache.bytes()
@@ -186,7 +189,8 @@ impl Client {
         self.shared.options.variant != Variant::None
     }
 
-    /// Applies a change to the state, then performs the resulting actions without the lock.
+    /// Applies a change to the state, releases the mutex of the state, and then performs the
+    /// resulting actions.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State, Time, &mut Effects) -> T) -> T {
         let now = self.shared.nfs.session().now();
         let mut doings = Effects::default();
@@ -195,7 +199,8 @@ impl Client {
             let changed = change(&mut state, now, &mut doings);
             (changed, state.new_alarm(now))
         };
-        // The rescuer gets the data before a program learns of the refusal.
+        // The client passes refused data to the rescuer before it wakes the programs, so that the
+        // data is safe when a program receives the error.
         self.hand_over(&doings.refused);
         for waker in doings.wakers {
             waker.wake();
@@ -210,15 +215,15 @@ impl Client {
         changed
     }
 
-    /// The time of day by the server's clock, as far as the client knows that clock, rounded to the
-    /// resolution of the server's files.
+    /// Returns the estimated time of day by the server's clock, rounded to the resolution of the
+    /// server's files.
     pub(crate) fn time_of_day(&self) -> FileTime {
         let here = (self.shared.options.time_of_day)();
         let clock = self.shared.state().server_clock;
         clock.at(here, self.time_step_nanoseconds())
     }
 
-    /// A time at the resolution of the server's files and in the range of the protocol.
+    /// Rounds a time to the resolution of the server's files and to the range of the protocol.
     pub(crate) fn kept_time(&self, time: FileTime) -> FileTime {
         server_clock::kept(convert::said(time), self.time_step_nanoseconds())
     }
@@ -309,7 +314,8 @@ impl Client {
             self.with(|state, now, doings| {
                 let above = state.nodes.above(node);
                 state.step(now, Event::Invalidate { object: node.key() }, doings);
-                // The next lookup must also detect that the parent directories have moved.
+                // Another client may also have renamed or replaced the parent directories, so the
+                // client no longer trusts their cached attributes.
                 for directory in above {
                     state.step(now, Event::Distrust { object: directory.key() }, doings);
                 }
@@ -345,8 +351,8 @@ impl Client {
         }
     }
 
-    /// Records that a change of an object has started; it ends when the guard is finished or
-    /// dropped.
+    /// Records that a change of an object has started. The change ends when the returned guard is
+    /// finished or dropped.
     pub(crate) fn begin_change(&self, node: NodeId) -> Change {
         self.with(|state, now, doings| {
             state.step(now, Event::BeginChange { object: node.key() }, doings);
@@ -362,8 +368,9 @@ impl Client {
         Change { client: self.clone(), node: Some(node), is_cached, sent, asked, lease }
     }
 
-    /// Like [`Self::begin_change`], for a change that the cache learns by another event, such as a
-    /// change of the object's names.
+    /// Like [`Self::begin_change`], for an object that the call changes only as a side effect, such
+    /// as the link count of a file whose name the call removes. The cache receives no event for the
+    /// start of such a change.
     pub(crate) fn begin_touch(&self, node: NodeId) -> Change {
         self.with(|state, now, doings| state.changing(now, node, doings));
         self.change_of(node, false)
@@ -381,7 +388,8 @@ impl Client {
 
 impl Shared {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock is a bug; each later step would fail in the same way.
+        // The poison of the mutex is ignored: a panic under the mutex is a bug, and the next step
+        // that meets the same state panics again.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -488,22 +496,24 @@ impl State {
     pub(crate) fn seen(&self, now: Time, node: NodeId) -> Option<Seen> {
         let (mut attributes, trusted_for) = self.cache.attributes(now, node.key())?;
         if self.nodes.is_removed(node) {
-            // The remaining name is the hidden name of a silly rename.
+            // The server also counts the hidden name of a silly rename, which programs must not see
+            // in the link count.
             attributes.link_count = attributes.link_count.saturating_sub(1);
         }
         let usable = self.usable_until(now, node).map_or(Duration::ZERO, |until| until.since(now));
         Some(Seen { attributes, trusted_for: trusted_for.min(usable) })
     }
 
-    /// The attributes of a node, with the time for which a kernel may show them to programs.
+    /// Returns the attributes of a node, with the time for which a kernel may show them to
+    /// programs.
     pub(crate) fn shown(&self, now: Time, node: NodeId) -> Option<Seen> {
         let seen = self.seen(now, node)?;
         Some(Seen { trusted_for: self.shown_for(node, seen.trusted_for), ..seen })
     }
 
-    /// The time for which a kernel may show attributes of a node to programs without a question,
-    /// where `trusted_for` is the limit: the client first has to settle times that no program has
-    /// seen yet.
+    /// Returns the time for which a kernel may show the attributes of a node to programs without a
+    /// request to the client. The result is at most `trusted_for`, and zero while the times of the
+    /// node are not final.
     pub(crate) fn shown_for(&self, node: NodeId, trusted_for: Duration) -> Duration {
         match self.cache.times(node.key(), FileTime::default()) {
             Times::Known => trusted_for,
@@ -511,8 +521,9 @@ impl State {
         }
     }
 
-    /// Makes the times of a node that programs see the times of the file, where the client needs no
-    /// answer of another machine. Returns true if they are the times of the file.
+    /// Makes the times of a node final if this requires no call to the server: the times that
+    /// programs see are then the times that the file will have at the server. Returns true if the
+    /// times are final.
     pub(crate) fn settle_times(
         &mut self,
         now: Time,
@@ -552,7 +563,8 @@ impl State {
     ) -> Option<Option<NodeId>> {
         self.usable_until(now, directory)?;
         let target = self.cache.find(now, directory.key(), name)?;
-        // If the server ignores case, another client may create an absent name in another spelling.
+        // If the server ignores case, a name with another spelling may exist, so a cached absence
+        // of the name is not reliable.
         if target.is_none() && self.ignores_case {
             return None;
         }
@@ -567,7 +579,8 @@ impl State {
         seen: Option<&nfs3::Attributes>,
         doings: &mut Effects,
     ) {
-        // The client may have forgotten the node while the request was in progress.
+        // If the client has forgotten the node while the request was in progress, the attributes
+        // are dropped.
         if let Some(seen) = seen.filter(|_| self.nodes.get(node).is_some()) {
             let attributes = convert::attributes(seen);
             self.step(now, Event::Observed { object: node.key(), asked, attributes }, doings);
@@ -649,17 +662,18 @@ pub(crate) struct Change {
     is_cached: bool,
     /// The time at which the client sent the change, by this machine's clock.
     sent: FileTime,
-    /// The time at which the change began, for the cache.
+    /// The time stamp of the start of the change, by which the cache orders the reply.
     asked: Asked,
-    /// The last lease on the object at that time.
+    /// The last lease on the object at the start of the change.
     lease: Option<Serial>,
 }
 
 impl Change {
     /// Records the server's reply to the change; `place` is the position of the object in the call.
-    /// Returns the time by which the cache dates the names in the reply: the present time, or an
-    /// earlier time if the server granted another lease after the change began, because other
-    /// clients may have changed the names before that grant.
+    /// Returns the time stamp for the names in the reply. If the client still holds the lease that
+    /// it held at the start of the change, the time stamp is the present time. Otherwise it is the
+    /// start of the change, because other clients may have changed the names before the new lease
+    /// was granted.
     pub(crate) fn finish(mut self, wcc: &nfs3::Wcc, (ride, place): (&Piggyback, u32)) -> Asked {
         self.client.note_server_clock(self.sent, wcc);
         self.end(convert::wcc(wcc), ride.change(place))
@@ -690,7 +704,7 @@ impl Drop for Change {
     }
 }
 
-/// A hold that blocks writes to a file.
+/// A hold on a file: while the value exists, the cache accepts no writes to the file.
 pub(crate) struct Hold {
     client: Client,
     ticket: Ticket,

@@ -48,7 +48,7 @@ const fn file_type(from: nfs3::FileType) -> files::FileType {
 /// The last second that messages can express, in 2106.
 const LAST: i64 = u32::MAX as i64;
 
-/// The time nearest to `time` that messages can express.
+/// Returns the time nearest to `time` that messages can express.
 pub(crate) const fn said(time: FileTime) -> FileTime {
     match time.seconds {
         ..0 => FileTime { seconds: 0, nanoseconds: 0 },
@@ -64,7 +64,7 @@ pub(crate) fn wire_time(from: FileTime) -> nfs3::Time {
     nfs3::Time { seconds, nanoseconds }
 }
 
-/// Seconds are not negative in the protocol (RFC 1813 2.5).
+/// Converts a time from a message. In the protocol the seconds are unsigned (RFC 1813 2.5).
 const fn time(from: nfs3::Time) -> FileTime {
     FileTime { seconds: from.seconds as i64, nanoseconds: from.nanoseconds }
 }
@@ -92,7 +92,7 @@ fn set_time(from: files::SetTime) -> nfs3::SetTime {
 mod tests {
     use super::*;
 
-    /// The kernel's client and the Leasehold server choose the same time.
+    /// The Linux kernel's client and the Leasehold server convert such times in the same way.
     #[test]
     fn times_out_of_range_become_the_nearest_valid_time() {
         let at = |seconds, nanoseconds| FileTime { seconds, nanoseconds };

@@ -30,7 +30,7 @@ impl Data {
         self.0.iter().all(Bytes::is_empty)
     }
 
-    /// The pieces.
+    /// Returns the pieces.
     #[must_use]
     pub fn parts(&self) -> &[Bytes] {
         &self.0
@@ -61,7 +61,9 @@ impl Client {
         node: NodeId,
         how: OpenHow,
     ) -> Result<OpenId, Error> {
-        // An open file cannot lose its data by a removal, so the client records the open first.
+        // The client records the open before it waits for the check of access: if the name is
+        // removed during the wait, the client renames the open file to a hidden name and keeps its
+        // data.
         let open = self.opened(who, node, how);
         let granted = self.may_open(who, node, how).await;
         if granted.is_err() {
@@ -120,8 +122,8 @@ impl Client {
     }
 
     /// Like [`Client::read`], and returns true if the caller may cache the data while the node is
-    /// usable ([`Client::is_usable`]). Data that was read before a lease was granted is not valid
-    /// under it.
+    /// usable ([`Client::is_usable`]). The result is false for data that was read before the
+    /// current lease was granted, because that lease does not cover the data.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -151,9 +153,9 @@ impl Client {
         }
     }
 
-    /// Writes all of the data, or nothing. Where writes are delayed, the call waits only for room;
-    /// the next write, fsync or flush reports a later refusal by the server, and a
-    /// [`crate::Rescuer`] gets the data.
+    /// Writes all of the data, or nothing. If writes are delayed, the call waits only for free
+    /// space in the cache. If the server later refuses the data, the next write, fsync or flush
+    /// reports the refusal, and a [`crate::Rescuer`] receives the data.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -177,8 +179,8 @@ impl Client {
         self.put(&who, node, offset, data).await
     }
 
-    /// Accepts dirty data that another cache, such as the kernel's, is about to drop. Earlier
-    /// failures do not reject it; only fsync and flush report those.
+    /// Accepts dirty data that another cache, such as the kernel's, is about to drop. The client
+    /// accepts the data even after an earlier failure; only fsync and flush report that failure.
     ///
     /// # Errors
     /// As [`Client::write`].
@@ -267,20 +269,21 @@ impl Client {
         }
     }
 
-    /// Returns true if a file has unsaved data. Saved data may need less room than it has bytes.
+    /// Returns true if a file has unsaved data. When this data is saved, the server may need less
+    /// reserved space than the data has bytes.
     fn is_unsaved(&self, node: NodeId) -> bool {
         self.shared.state().cache.is_unsaved(node.key())
     }
 
-    /// Counts the possible changes by other clients. A caller's copy of data is valid while this
-    /// number stays the same.
+    /// Returns a count that grows whenever another client may have changed the data of a node. A
+    /// caller's copy of the data is valid while the count stays the same.
     #[must_use]
     pub fn replaced(&self, node: NodeId) -> u64 {
         self.shared.state().cache.replaced(node.key())
     }
 
-    /// Sets the credential for later writes. Data that other users wrote is saved first with their
-    /// credentials.
+    /// Sets the credential for later WRITEs of a file. First sends the data that other users wrote
+    /// with the credentials of these users.
     pub(crate) async fn write_as(&self, who: &Credential, node: NodeId) {
         let others = self.with(|state, _, _| {
             let unsaved = state.cache.is_unsaved(node.key());
@@ -347,11 +350,13 @@ impl Client {
             let last = state.seen(now, node).is_some_and(|seen| seen.attributes.link_count <= 1);
             let is_certain = state.names_are_certain();
             if aside.is_some() && last && is_certain {
-                // The removal of its last name deletes the file and its unsaved data.
+                // The client is about to remove the last name of the file, which deletes the file.
+                // The unsaved data is therefore discarded and not sent.
                 state.step(now, Event::Discard { file: node.key() }, doings);
             }
-            // The hidden name may have belonged to another file; the client then keeps this file
-            // and its data.
+            // Without leases on names, the hidden name may refer to another file after a change by
+            // another client. The client therefore keeps unsaved data, and saves it before it
+            // removes the name.
             let unsaved = !is_certain && state.cache.is_unsaved(node.key());
             if let Some(event) = state.forget_unused(node) {
                 state.step(now, event, doings);
@@ -367,7 +372,8 @@ impl Client {
     /// files report the failures.
     pub async fn sync(&self) {
         let unsaved = self.shared.state().cache.unsaved_objects();
-        // All syncs start before the client waits for the first.
+        // The client starts all syncs before it waits for the first one, so that the syncs run
+        // concurrently.
         let sync = |file| self.request(|ticket| Event::Sync { ticket, file });
         let syncs: Vec<Wait> = unsaved.into_iter().map(sync).collect();
         for synced in syncs {

@@ -14,7 +14,7 @@ use leasehold_wire::nfs3;
 use leasehold_wire::nfs3::write::Stability;
 
 impl Client {
-    /// Reads from the server after it has received the local writes.
+    /// Sends the local writes to the server, then reads from the server.
     pub(crate) async fn read_directly(
         &self,
         who: &Credential,
@@ -48,7 +48,7 @@ impl Client {
         Ok(parts)
     }
 
-    /// Appends data at the server's end of file, wherever that is at the time of the write.
+    /// Appends data at the end that the file has at the server when the server processes the write.
     pub(crate) async fn append_directly(
         &self,
         who: &Credential,
@@ -83,7 +83,7 @@ impl Client {
         Ok(())
     }
 
-    /// Writes to the server's stable storage, after earlier local writes.
+    /// Sends earlier local writes to the server, then writes data to the server's stable storage.
     pub(crate) async fn write_directly(
         &self,
         who: &Credential,

@@ -5,17 +5,18 @@
 //! 1. The client accesses iods only while it holds a cachable lease, and only by the layout that it
 //!    received under that lease. The data of a read is valid only if the client still holds the
 //!    same lease when the data arrives.
-//! 2. After any irregularity the client uses its own server, which is always correct, for [`LAYOUT_RETRY_DELAY`]
-//!    or until it holds another lease. If a single iod does not answer a READ in time, this applies
-//!    only to the ranges at that iod: where many iods share a link, one of them may be slow. Before
-//!    the client writes data elsewhere that may still be in transit to an iod, it returns the
-//!    layout, so that the iods reject the old WRITEs.
-//! 3. The client does not write to an iod that would let another user write the object, because
-//!    such an iod could not reject this client either after the end of its lease.
-//! 4. A WRITE counts under the write verifier that a COMMIT by its own server returns, if each iod
-//!    replied with the verifier that this server knew. If COMMIT returns another verifier, because
-//!    an iod to which this client has not written has restarted, the client requests a new layout
-//!    before it writes again.
+//! 2. If an access at the iods fails in any way, the client sends all accesses to the file through
+//!    the file's own server for [`LAYOUT_RETRY_DELAY`], or until the client holds another lease.
+//!    The server always has the correct data. If a single iod does not answer a READ in time, the
+//!    client avoids only that iod: where many iods share a link, one of them may be slow. If a
+//!    WRITE may still be in transit to an iod, the client returns the layout before it writes the
+//!    same data through the server. The iods then reject the old WRITE.
+//! 3. The client does not write to an iod that lets users without permission write the object,
+//!    because such an iod could not reject WRITEs of this client after the end of the lease.
+//! 4. If each iod replied to a WRITE with the write verifier in the layout, the client records the
+//!    WRITE under the verifier that a COMMIT at the file's own server returns. If COMMIT returns
+//!    another verifier, for example because an iod to which this client has not written has
+//!    restarted, the client requests a new layout before it writes the data again.
 //! 5. The client calls iods only with user ids that no user of a machine has, so that a malicious
 //!    iod cannot make it act with a user's rights at another server.
 //! 6. After a client has changed a file by a call to the file's own server, it requests a new
@@ -51,11 +52,12 @@ use crate::round_robin::{Part, Turns};
 /// The minimum size of a file for which the client requests a layout.
 const LEAST_BYTES: u64 = 256 << 10;
 
-/// The maximum pause for an iod that never answers this client, for example behind a firewall.
+/// The maximum pause between two attempts to call an iod that never answers this client, for
+/// example because of a firewall.
 const AGAIN_MAX: Duration = Duration::from_secs(600);
 
-/// The maximum number of stripe objects of a file, and the minimum stripe unit: they bound the
-/// number of calls for one read.
+/// The maximum number of stripe objects of a file, and the minimum stripe unit. Both bound the
+/// number of calls for one read. The client does not use a layout beyond these bounds.
 const OBJECTS_MAX: u16 = 256;
 const UNIT_BYTES_MIN: u32 = 4 << 10;
 
@@ -87,7 +89,7 @@ pub trait Servers: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Layouts {
     files: BTreeMap<NodeId, File>,
-    /// The number of layout requests so far.
+    /// The number of layout requests so far, which is the number of the last request.
     questions: u64,
     servers: BTreeMap<SocketAddr, Server>,
     turns: Option<Arc<Both>>,
@@ -102,25 +104,26 @@ struct Both {
 /// A lease that permits caching, with its kind: a read lease may become a write lease.
 type Lease = (Kind, Serial);
 
-/// A request for the layout of a file: its lease, and its number. A reply to a request from before
-/// a change is not valid for an access after that change.
+/// A request for the layout of a file: the lease under which the client sent the request, and the
+/// number of the request. By the number the client detects a reply to a request that it sent before
+/// a change: such a reply is not valid for an access after the change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Question {
     lease: Lease,
     number: u64,
 }
 
-/// The state of one file, from one request.
+/// The state of one file's layout, which belongs to one request.
 struct File {
     question: Question,
     what: What,
 }
 
-/// The state that an access to a file finds.
+/// The state of the layout when an access to the file begins.
 enum Known {
     Lies(Question, Arc<LaidOut>),
     Nowhere,
-    /// Unknown: the caller has to send this request.
+    /// The layout is unknown, and the caller has to send this request.
     Asks(Question),
 }
 
@@ -139,8 +142,8 @@ struct Server {
     answers: bool,
     /// True if the iod rejects writers without a right to write.
     refuses: bool,
-    /// The time until which the client does not call the unresponsive iod, and the length of that
-    /// pause.
+    /// The time until which the client does not call the unresponsive iod, and the length of the
+    /// current pause.
     away: Option<(Time, Duration)>,
 }
 
@@ -154,7 +157,7 @@ struct LaidOut {
     objects: Vec<Object>,
     turns: Arc<Both>,
     /// The one iod that did not answer a READ in time, and the time until which the client avoids
-    /// it.
+    /// this iod.
     late: Mutex<Option<(SocketAddr, Time)>>,
 }
 
@@ -166,15 +169,15 @@ struct Object {
 }
 
 impl Layouts {
-    /// Forgets the layout of a node; waiting accesses request a new one.
+    /// Forgets the layout of a node. Waiting accesses request a new layout.
     pub(crate) fn forget(&mut self, node: NodeId, doings: &mut Effects) {
         if let Some(before) = self.files.remove(&node) {
             doings.wakers.extend(before.waiting());
         }
     }
 
-    /// Forgets the read layout of a node, because a call of this client has changed the file;
-    /// waiting accesses request a new one.
+    /// Forgets the read layout of a node, because a call of this client has changed the file.
+    /// Waiting accesses request a new layout.
     pub(crate) fn changed(&mut self, node: NodeId, doings: &mut Effects) {
         if self.files.get(&node).is_some_and(|file| file.question.lease.0 == Kind::Read) {
             self.forget(node, doings);
@@ -182,7 +185,7 @@ impl Layouts {
     }
 
     /// Forgets the write layout of a node if COMMIT has returned another verifier than the verifier
-    /// of the layout: otherwise the client would write the data again without end.
+    /// of the layout: under the old layout the client would write the same data again without end.
     pub(crate) fn committed(&mut self, node: NodeId, verifier: [u8; 8], doings: &mut Effects) {
         let file = self.files.get(&node);
         if let Some(File { what: What::Lies(laid_out), .. }) = file
@@ -202,8 +205,8 @@ impl Layouts {
         (question, before.map(File::waiting).unwrap_or_default())
     }
 
-    /// Records the result of a request, or of an access by its layout. Returns true if the request
-    /// was still current.
+    /// Records the result of a request, or of an access by the layout from that request. Returns
+    /// true if the request was still current.
     fn learn(
         &mut self,
         node: NodeId,
@@ -211,7 +214,8 @@ impl Layouts {
         what: What,
         doings: &mut Effects,
     ) -> bool {
-        // The state may have been forgotten or replaced by another request.
+        // If the client has forgotten the state or sent another request meanwhile, the result is
+        // ignored.
         let file = self.files.get_mut(&node).filter(|file| file.question == question);
         let before = file.map(|file| core::mem::replace(file, File { question, what }));
         let is_known = before.is_some();
@@ -231,18 +235,18 @@ impl File {
 }
 
 impl State {
-    /// Returns the lease on a node that permits caching, unless the server recalls it: a flush for
-    /// a recall goes to the file's own server, which prolongs the lease for the length of the
-    /// flush.
+    /// Returns the lease on a node that permits caching, unless the server recalls the lease.
+    /// During a recall the client writes its data back through the file's own server, because the
+    /// server then prolongs the lease until the data has arrived.
     fn cachable(&self, now: Time, node: NodeId) -> Option<Lease> {
         self.leases.as_ref()?.cachable(now, node)
     }
 }
 
 impl Client {
-    /// Enables direct data access, if the server returns layouts.
+    /// Enables direct data access through the sessions of `servers`, if the server returns layouts.
     pub fn reach_by(&self, servers: Arc<dyn Servers>) {
-        // Later calls have no effect.
+        // The sessions are set once; later calls have no effect.
         let _ = self.shared.servers.set(servers);
     }
 
@@ -264,8 +268,8 @@ impl Client {
             let is_over = self.with(|state, now, doings| {
                 let is_over = until <= now;
                 if is_over {
-                    // The server may have detected that the iod is unreachable, and return another
-                    // layout.
+                    // The pause for the late iod has ended. Meanwhile the server may have detected
+                    // that the iod is unreachable, so the client requests the layout again.
                     state.layouts.forget(node, doings);
                 }
                 is_over
@@ -284,7 +288,8 @@ impl Client {
                 return None;
             }
         };
-        // After a change of the lease, other clients may have changed the data.
+        // If the lease has changed during the READs, other clients may have changed the data, and
+        // the data is not used.
         let is_same = self.with(|state, now, _| state.cachable(now, node)) == Some(question.lease);
         let end = offset.saturating_add(length) >= size;
         is_same.then_some(Fetched { data, end, attributes: None })
@@ -318,7 +323,8 @@ impl Client {
         let unstable = (stability == Stability::Unstable).then_some(laid_out.verifier);
         let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let wcc = convert::wcc(&nfs3::Wcc::default());
-        // Attributes go to the file's own server in a call of their own.
+        // The iods store no attributes of the file, so the client sends attribute changes to the
+        // file's own server in a separate call.
         Ok(Some(Stored { count, unstable, wcc, set: false }))
     }
 
@@ -336,13 +342,14 @@ impl Client {
                 let _ = self.give_layout_back(who, node, &handle).await;
             }
         });
-        // The server ends the layouts anyway when another client needs the file, so the client does
-        // not wait for an unreachable iod.
+        // The wait is bounded: if an iod is unreachable, the server ends the layouts itself when
+        // another client needs the files.
         self.patiently(returns).await;
     }
 
-    /// Returns a layout by which data may still be in transit. Until then the data cannot be
-    /// written elsewhere, and a failure here loses it, so the client retries temporary errors.
+    /// Returns to the server a layout under which WRITEs may still be in transit. The client must
+    /// not write the data through the server before the layout has ended. Because a failure of this
+    /// call would lose the data, the client retries after temporary errors.
     async fn part_with_layout(
         &self,
         who: &Credential,
@@ -371,14 +378,15 @@ impl Client {
         handle: &Handle,
     ) -> Result<(), Error> {
         let ride = self.ride(&[], None);
-        // The attributes of the file show the WRITEs to iods when the client returns the layout.
+        // When the client returns the layout, the server updates the file's attributes and modrev
+        // by the WRITEs to the iods. `writing` makes the client count this change as its own.
         let writing = self.writing(node);
         let reply = ride.nfs.give_objects_back(who, handle).await;
         writing.answered(&ride);
         Ok(reply?.done()?)
     }
 
-    /// Uses the file's own server for a while.
+    /// Sends all accesses to a file through the file's own server for a while.
     fn avoid(&self, node: NodeId, question: Question) {
         self.learn_objects(node, question, None);
     }
@@ -464,7 +472,8 @@ impl Client {
             found.push(Object { server: address, nfs: server.nfs, handle: object, verifier });
         }
         let who = Credential::system(MACHINE, user, group, &[]);
-        // A read-ahead of less than one row of stripes leaves iods idle.
+        // A read-ahead of less than one row of stripes (one stripe on each iod) would leave iods
+        // idle, so the cache reads several rows ahead.
         let row = u64::from(unit) * u64::from(width);
         self.step(Event::Spread { file: node.key(), ahead: row * AHEAD_ROWS });
         let (objects, turns, late) = (found, self.turns(), Mutex::default());
@@ -539,7 +548,9 @@ impl Client {
         kind: messages::Kind,
     ) -> Option<objects::Layout> {
         let ride = self.ride(&[], None);
-        // The call ends an earlier layout, and the attributes show the WRITEs of that layout then.
+        // The request ends an earlier layout, and the server then updates the file's attributes and
+        // modrev by the WRITEs under that layout. `writing` makes the client count this change as
+        // its own.
         let writing = self.writing(node);
         let reply = ride.nfs.objects(who, handle, kind).await;
         writing.answered(&ride);
@@ -550,7 +561,7 @@ impl Client {
 /// The reason why a read at the iods failed.
 #[derive(Clone, Copy)]
 enum Odd {
-    /// This server did not answer in time.
+    /// The iod at this address did not answer in time.
     Late(SocketAddr),
     Else,
 }
@@ -565,7 +576,7 @@ impl LaidOut {
         Part { server, file, offset: piece.file_offset, bytes: piece.length }
     }
 
-    /// The pieces of a range, each at most as long as one call.
+    /// Returns the pieces of a range, each of which fits into one call.
     fn parts(&self, offset: u64, length: u64, most: u64) -> Vec<Piece> {
         let cut = |piece: Piece| {
             let starts = (0..piece.length).step_by(usize::try_from(most).unwrap_or(usize::MAX));
@@ -588,8 +599,8 @@ impl LaidOut {
         self.layout.pieces(offset, length).any(|piece| self.object(&piece).server == server)
     }
 
-    /// Returns true if the failure concerns a single iod without which the other iods remain
-    /// usable; the client avoids that iod until `until`.
+    /// Returns true if the failure concerns a single iod, so that the client can continue to use
+    /// the other iods. The client then avoids the failed iod until `until`.
     fn can_spare(&self, odd: Odd, until: Time) -> bool {
         let Odd::Late(server) = odd else { return false };
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
@@ -619,7 +630,7 @@ impl LaidOut {
         Ok(whole.freeze())
     }
 
-    /// Returns true if all data was written without irregularity.
+    /// Returns true if all iods have accepted all the data and replied with the expected verifiers.
     async fn write(&self, offset: u64, data: &Bytes, stability: Stability) -> bool {
         let turns = &self.turns.writes;
         let pieces = self.parts(offset, data.len() as u64, turns.part_bytes());
@@ -640,7 +651,8 @@ impl LaidOut {
 }
 
 impl Object {
-    /// Reads a piece. Bytes past the end of the object are zero, because the file is longer.
+    /// Reads a piece. If the stripe object is shorter than the piece, the missing bytes are zero:
+    /// the file is longer, and these bytes were never written.
     async fn read(&self, who: &Credential, piece: &Piece) -> Result<Bytes, Odd> {
         let wanted = usize::try_from(piece.length).map_err(|_| Odd::Else)?;
         let mut whole = BytesMut::new();

@@ -45,7 +45,8 @@ pub(crate) use background::Errands;
 /// The extra space in a lease request, so that a writer does not send a request for each write.
 const SPACE_AHEAD: u64 = 256 << 10;
 
-/// The interval of checks whether WRITEs of a file have completed, after the refusal of a late one.
+/// After the server has refused a WRITE as late, the interval of checks for the end of the other
+/// WRITEs of the file.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// The mode in which an operation runs.
@@ -53,7 +54,7 @@ const GLANCE: Duration = Duration::from_millis(10);
 pub(crate) enum Right {
     /// With cached data.
     Use,
-    /// With calls to the server.
+    /// With calls to the server, without use of cached data.
     Through,
     /// With calls, because the server reserves no space for written data: only the reply to a WRITE
     /// reports that the disk is full.
@@ -64,42 +65,44 @@ pub(crate) enum Right {
 pub(crate) struct Leased {
     /// The term of requested leases.
     term: Duration,
-    /// True if the server leases names: directories, and all other objects that are not regular
-    /// files.
+    /// True if the server grants leases on all objects, including directories. False if it leases
+    /// regular files only.
     names: bool,
     holder: Holder,
-    /// The handles and users of nodes for which the client has requested leases.
+    /// The handle and the credential of each node on which the client has requested a lease.
     pub(crate) asked_of: BTreeMap<NodeId, (Handle, Credential)>,
     /// The waiting operations and their nodes.
     uses: BTreeMap<Ticket, NodeId>,
     progress: Progress,
-    /// The result of the current report, for its requester.
+    /// The answer to the server's current REPORT, from the step that processes it to the callback
+    /// that sends it.
     reported: Option<bool>,
     /// Files whose data the server refused as late, with the reason of the refusal.
     late: BTreeMap<NodeId, Why>,
     /// Cached directory listings.
     pub(crate) listings: Listings,
-    /// Files that this client created, with the lease that their creation returned.
+    /// The files that this client created, each with the lease that the reply to CREATE contained.
     made: BTreeMap<NodeId, Serial>,
     /// The number of WRITEs in progress for each file.
     writing: BTreeMap<NodeId, u32>,
-    /// True while a task informs the server of a new connection.
+    /// True while a task informs the server of a new connection, so that the client starts one such
+    /// task at a time.
     calling: bool,
     /// The credential for lease returns.
     who: Credential,
-    /// The other cache that holds copies of the cached data.
+    /// The other cache, such as the kernel's cache, that contains copies of the cached data.
     watcher: Option<Arc<dyn Watcher>>,
 }
 
-/// Another cache with copies of the client's data, such as a kernel. It drops them when the server
-/// recalls the lease or when the lease is about to expire.
+/// Another cache with copies of the client's data, such as a kernel. The other cache must drop its
+/// copies when the server recalls the lease or when the lease is about to expire.
 pub trait Watcher: Send + Sync {
-    /// Requests that the copies of a node are dropped; [`Client::withdrawn`] must follow. The call
-    /// must not block.
+    /// Requests that the other cache drops its copies of a node. The implementation must call
+    /// [`Client::withdrawn`] afterwards. This method must not block.
     fn withdraw(&self, client: &Client, node: NodeId);
 
-    /// Reports that the cached data of a node was stale, so that copies of it and of its names are
-    /// stale as well. The call must not block.
+    /// Reports that the cached data of a node was stale. Copies of the data, and of the names in a
+    /// directory, are then stale as well. This method must not block.
     fn replaced(&self, client: &Client, node: NodeId);
 }
 
@@ -136,13 +139,14 @@ impl Leased {
         self.holder.next_wake()
     }
 
-    /// Returns the kind and the serial of the lease on a node if it permits caching and is not
-    /// under recall.
+    /// Returns the kind and the sequence number of the lease on a node, if the lease permits
+    /// caching and is not under recall.
     pub(crate) fn cachable(&self, now: Time, node: NodeId) -> Option<(Kind, Serial)> {
         self.holder.cachable(now, object_of(node))
     }
 
-    /// The reason why the server refused data of a file with this error, if the data came too late.
+    /// Returns the reason of a refusal with this error, if the server refused the data of a file as
+    /// late.
     pub(crate) fn why_late(&self, node: NodeId, error: &Error) -> Option<Why> {
         let is_late = matches!(error, Error::Failed(Status::NotSynchronized));
         self.late.get(&node).filter(|_| is_late).cloned()
@@ -202,8 +206,9 @@ impl State {
             holder::Effect::Ask { request, object, kind, space, reclaim } => {
                 let node = node_of(object);
                 // Unsent data uses the reserved space as well. The client requests space for twice
-                // that amount: otherwise a writer that fills the cache would send a request for
-                // each write, and the reply would arrive after the writer's own queued data.
+                // the amount of unsent data: otherwise a writer that fills the cache would need a
+                // new request for each write, and the reply to the request would arrive behind the
+                // queued data.
                 let unsaved = self.cache.unsaved_bytes(node.key());
                 let space = space.saturating_add(unsaved.saturating_mul(2));
                 let Some(wanted) = leased.wanted(node, kind, space, reclaim) else {
@@ -225,13 +230,15 @@ impl State {
                 if leased.watcher.is_some() {
                     doings.errands.replaced.push(node_of(object));
                 }
-                // The client forgets all state of a node that is gone.
+                // If the client has already forgotten the node, the cache has no state of the node
+                // to invalidate.
                 if self.nodes.get(node_of(object)).is_some() {
                     let object = node_of(object).key();
                     self.step(now, cache::Event::Replaced { object }, doings);
                 }
             }
-            // The cache has handed over refused data at the time of its refusal.
+            // The cache passed the data to the rescuer when the server refused it, so nothing
+            // remains to be done.
             holder::Effect::Rescue(..) => {}
             holder::Effect::Report(_, _, _, held) => leased.reported = Some(held),
             holder::Effect::Return(object, serial, open) => {
@@ -270,15 +277,16 @@ impl State {
         self.leases.as_ref().is_some_and(|leased| leased.names || may_be_file())
     }
 
-    /// Returns true if cached names are reliable enough to discard unsaved data when a name is
-    /// removed. Names that are cached by time are not, if leases delay the data of files. Without
-    /// leases, data is sent when its file is closed.
+    /// Returns true if a cached name certainly refers to its file, so that the client may discard
+    /// the unsaved data of the file when it removes the last name. With leases on regular files
+    /// only, names are cached by time and are not certain. Without leases the client sends the data
+    /// when the file is closed, so little data is at risk.
     pub(crate) fn names_are_certain(&self) -> bool {
         self.leases.as_ref().is_none_or(|leased| leased.names)
     }
 
-    /// Returns the time until which the cached state of a node is usable; without a limit if it
-    /// depends on no lease.
+    /// Returns the time until which the cached state of a node is usable. The time has no limit if
+    /// the state depends on no lease.
     pub(crate) fn usable_until(&self, now: Time, node: NodeId) -> Option<Time> {
         match &self.leases {
             Some(leased) if self.is_by_lease(node) => {
@@ -294,13 +302,13 @@ impl State {
         Some(Base { serial: serial.0, modrev: modrev.0 })
     }
 
-    /// The last lease on a node, if the cached content of the node depends on leases.
+    /// Returns the last lease on a node, if the cached state of the node depends on leases.
     pub(crate) fn last_lease(&self, node: NodeId) -> Option<Serial> {
         self.leases.as_ref()?.holder.last_lease(object_of(node))
     }
 
-    /// True if the client may cache the answer to a change of a node, where `since` was the last
-    /// lease when the change began, and `how` is the effect that the answer reports.
+    /// Returns true if the client may cache the reply to a change of a node. `since` is the last
+    /// lease on the node when the change began, and `how` is the effect that the reply reports.
     pub(crate) fn may_keep(&self, node: NodeId, since: Option<Serial>, how: How) -> bool {
         let holder = self.leases.as_ref().map(|leased| &leased.holder);
         let modrevs = match how {
@@ -310,9 +318,9 @@ impl State {
         holder.is_none_or(|holder| holder.may_keep(object_of(node), since, modrevs))
     }
 
-    /// Processes the grant of a lease. State from before the first lease is invalid. With a new
-    /// lease, records the attributes in the reply, unless this client has changed the object since
-    /// the request.
+    /// Processes the grant of a lease. Invalidates state that was cached before the first lease.
+    /// With a new lease, records the attributes in the reply, unless this client has changed the
+    /// object since it sent the request.
     pub(crate) fn granted(
         &mut self,
         now: Time,
@@ -338,14 +346,16 @@ impl State {
         }
     }
 
-    /// Converts a grant of a lease on a node; subtracts the unsaved data from its space.
+    /// Converts a grant of a lease on a node. Subtracts the number of unsaved bytes from the space
+    /// in the grant.
     pub(crate) fn grant_for(&self, node: NodeId, grant: &messages::Grant) -> (Grant, Modrev) {
         let (grant, modrev) = grant_of(grant);
         let space = grant.space.saturating_sub(self.cache.unsaved_bytes(node.key()));
         (Grant { space, ..grant }, modrev)
     }
 
-    /// Processes the reply to a lease request. Without a grant, the waiting operations use calls.
+    /// Processes the reply to a lease request. If the reply contains no grant, the waiting
+    /// operations continue with calls to the server.
     fn answered(
         &mut self,
         now: Time,
@@ -395,7 +405,7 @@ impl State {
         if self.leases.is_some() {
             self.layouts.forget(node, doings);
             if !self.cache.is_unsaved(node.key()) {
-                // Discarded data need not be sent first.
+                // The data was discarded, so a recall need not wait for the data to be sent.
                 self.lease(now, holder::Event::Pushed(object_of(node)), doings);
             }
             self.lease(now, holder::Event::Released(object_of(node)), doings);
@@ -417,8 +427,9 @@ impl State {
         }
     }
 
-    /// Returns true if a lease covers a local change of a file's times. With `mode`, the same for
-    /// its mode, which is covered only under the lease that the creation of the file returned.
+    /// Returns true if a lease permits a local change of a file's times. With `mode`, returns true
+    /// if a lease permits a local change of the file's mode: only the lease that the creation of
+    /// the file returned does.
     pub(crate) fn covers_setting(&self, now: Time, node: NodeId, mode: bool) -> bool {
         let Some(leased) = &self.leases else { return false };
         let held = leased.holder.held(now, object_of(node));
@@ -449,7 +460,8 @@ impl State {
         }
     }
 
-    /// Completes a pending push if the file has no unsaved data left.
+    /// Completes a pending push (write-back before the return of a lease) if the file has no
+    /// unsaved data left.
     pub(crate) fn note_saved(&mut self, now: Time, node: NodeId, doings: &mut Effects) {
         let object = object_of(node);
         let dirty = self.leases.as_ref().is_some_and(|leased| leased.holder.is_dirty(object));
@@ -492,8 +504,8 @@ impl State {
     }
 }
 
-/// A call that may change a file. Until the client has processed its reply, no other write of this
-/// client counts as late.
+/// A call that may change a file. If the server refuses another write of this client as late while
+/// such a call is in progress, the client waits for the reply of this call and retries the write.
 pub(crate) struct Writing<'a> {
     client: &'a Client,
     node: NodeId,
@@ -544,7 +556,9 @@ impl Client {
             }
             let handle = state.nodes.handle(node).ok_or(Right::Through)?;
             let object = object_of(node);
-            // The kernel may depend on this operation while it drops its copies.
+            // While the kernel drops its copies of the node, it may send this operation and wait
+            // for the result. A wait for the lease would then cause a deadlock, so the operation
+            // uses calls to the server.
             let withdrawing = |leased: &Leased| leased.holder.is_withdrawing(object);
             if state.leases.as_ref().is_some_and(withdrawing) {
                 return Err(Right::Through);
@@ -666,7 +680,8 @@ impl Client {
         let who = self.shared.state().leases.as_ref().map(|leased| leased.who.clone());
         if let (Some(leases), Some(who)) = (self.shared.nfs.leases(), who) {
             self.give_layouts_back(&who).await;
-            // If the message is lost, the server waits for at most one term.
+            // A failure is ignored: if the message is lost, the server waits at most one term until
+            // the leases expire.
             self.patiently(leases.goodbye(&who)).await;
         }
     }
@@ -683,9 +698,10 @@ impl Client {
         Writing { client: self, node, base }
     }
 
-    /// Returns true if a WRITE based on `base` may be late only because earlier WRITEs of this
-    /// client came first: their replies may be outstanding, or were lost in a restart of the
-    /// server. A retry shows whether another client has changed the file after them.
+    /// Returns true if the server may have refused a WRITE based on `base` as late only because of
+    /// earlier WRITEs of this client, whose replies may be outstanding or were lost in a restart of
+    /// the server. Waits for these replies; the retry of the WRITE then fails only if another
+    /// client has changed the file.
     pub(crate) async fn is_late_for_ours(&self, node: NodeId, base: Option<Base>) -> bool {
         loop {
             let (known, waits) = {

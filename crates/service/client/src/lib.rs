@@ -1,19 +1,20 @@
 //! An NFS client as a library: an asynchronous file API with a cache.
 //!
 //! [`Client`] is a mounted file system that addresses objects by node, with the operations that a
-//! kernel needs; a front end for FUSE is a thin layer over it. [`User`] offers the same by paths,
-//! for programs. Both are independent of any runtime; `leasehold-shell` provides one that brings
-//! sockets and finds a server, as the programs in its `examples` show: `tree`, `save` and `sums`.
+//! kernel needs; a front end for FUSE is a thin layer over it. [`User`] offers the same operations
+//! by path, for programs. Both types are independent of any runtime. The crate `leasehold-shell`
+//! provides a runtime with sockets and the discovery of a server, as the programs in its `examples`
+//! show: `tree`, `save` and `sums`.
 //!
-//! The guarantees depend on the [`Variant`]; with each variant, data is on the server's stable
+//! The guarantees depend on the [`Variant`]; with every variant, data is on the server's stable
 //! storage when fsync returns. The client keeps written data until the server has replied to a
-//! COMMIT with the verifier of its WRITEs, and writes the data again otherwise, so that a restart
-//! of the server loses nothing.
+//! COMMIT with the verifier of the WRITEs. If the verifier differs, the client writes the data
+//! again, so that a restart of the server loses no data.
 //!
 //! A client whose [`leasehold_session::nfs::Nfs`] uses the lease program holds leases: its cached
 //! data is then never stale. If the server leases regular files only ([`Client::leases_names`]),
-//! other objects are cached by time. The owner may register other caches that hold copies
-//! ([`Client::watch`]).
+//! other objects are cached by time. The owner of a client may register another cache that contains
+//! copies of the client's data ([`Client::watch`]).
 
 mod attributes;
 mod calls;

@@ -1,5 +1,6 @@
-//! Directory listings that were requested under a lease on their directory. They are valid while
-//! the directory has the same modrev and no local change is in progress.
+//! The cache of directory listings that the client received under a lease on the directory. A
+//! listing is valid while the directory has the same modrev and no local change of the directory is
+//! in progress.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +13,11 @@ use crate::client::State;
 use crate::listing::{Entry, Listing};
 use crate::nodes::{Found, NodeId};
 
-/// The maximum number of cached names; beyond it the oldest listings are dropped.
+/// The maximum number of cached names. Beyond this number the cache drops its oldest listings.
 const NAMES_MAX: usize = 100_000;
 
-/// The key of a part of a directory: its start, and whether it includes attributes.
+/// The key of a cached part: the directory, the cookie at which the part starts, and true if the
+/// part includes attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Which {
     pub(crate) directory: NodeId,
@@ -33,7 +35,7 @@ pub(crate) struct Part {
     pub(crate) end: bool,
 }
 
-/// One entry.
+/// One entry of a cached part.
 pub(crate) struct Row {
     pub(crate) file_id: FileId,
     pub(crate) name: Bytes,
@@ -45,9 +47,9 @@ pub(crate) struct Row {
 /// The cached listings of a client.
 #[derive(Default)]
 pub(crate) struct Listings {
-    /// The parts with their numbers.
+    /// The cached parts, each with its sequence number.
     parts: BTreeMap<Which, (u64, Part)>,
-    /// The keys by number, the oldest first.
+    /// The keys of the parts by sequence number, the oldest first.
     order: BTreeMap<u64, Which>,
     next: u64,
     names: usize,
@@ -66,8 +68,8 @@ impl Listings {
         }
     }
 
-    /// Returns the cached part of a directory at this modrev; a part with attributes also serves a
-    /// request without them.
+    /// Returns the cached part of a directory at this modrev. A part with attributes also serves a
+    /// request without attributes.
     fn find(&self, which: Which, modrev: u64) -> Option<Part> {
         let more = Which { with_attributes: true, ..which };
         let (_, part) = self.parts.get(&which).or_else(|| self.parts.get(&more))?;
@@ -83,14 +85,15 @@ impl Listings {
 }
 
 impl State {
-    /// Returns the modrev of a directory while its cached names are usable.
+    /// Returns the modrev of a directory if its cached names are usable now.
     pub(crate) fn names_as_of(&self, now: Time, directory: NodeId) -> Option<u64> {
         self.leases.as_ref()?;
         self.usable_until(now, directory)?;
         Some(self.base(directory)?.modrev)
     }
 
-    /// Returns a cached part if it is valid and the attributes that it needs are cached.
+    /// Returns a cached part if the part is valid and the cache has the attributes of all its
+    /// entries.
     pub(crate) fn relisted(&mut self, now: Time, which: Which) -> Option<(Listing, [u8; 8])> {
         let modrev = self.names_as_of(now, which.directory)?;
         let part = self.leases.as_ref()?.listings.find(which, modrev)?;

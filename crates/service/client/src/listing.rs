@@ -21,18 +21,18 @@ use crate::piggyback::{ENTRIES, FIRST};
 /// A directory entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The file id of its object.
+    /// The file id of the object.
     pub file_id: FileId,
     /// The name.
     pub name: Bytes,
     /// The cookie from which the listing continues after this entry.
     pub cookie: Cookie,
-    /// The object, if attributes were requested and the server returned them. `.` and `..` have
-    /// none. Each object carries one reference.
+    /// The object, if attributes were requested and the server returned them. The entries `.` and
+    /// `..` have no object. For each object the caller receives one reference.
     pub found: Option<Found>,
 }
 
-/// A part of a directory.
+/// A part of a directory listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The entries, including `.` and `..` if the server returns them.
@@ -47,8 +47,8 @@ impl Client {
     /// them only if it needs them.
     ///
     /// # Errors
-    /// [`nfs3::Status::BadCookie`] if the directory changed so that the cookie is invalid, and as
-    /// [`Client::getattr`].
+    /// [`nfs3::Status::BadCookie`] if the cookie became invalid by a change of the directory, and
+    /// as [`Client::getattr`].
     pub async fn readdir(
         &self,
         open: OpenId,
@@ -83,8 +83,8 @@ impl Client {
                 open.verifier = listed.verifier;
             }
         });
-        // A lease in the reply has the modrev of the listed names, unless a local operation changed
-        // the directory meanwhile.
+        // If the reply contains a lease, the modrev in the lease belongs to the listed names,
+        // unless a local operation changed the directory during the call.
         let granted = ride.grant(FIRST).filter(|_| named != asked).map(|(_, grant)| grant.modrev);
         self.keep_listing(which, made_from.or(granted), &listed);
         let grants = ride.grants();
@@ -98,15 +98,15 @@ impl Client {
         Ok(Listing { entries, end: listed.end })
     }
 
-    /// Returns true if listings include attributes where the caller requests them.
+    /// Returns true if READDIRPLUS is used for a caller that requests attributes.
     fn lists_attributes(&self) -> bool {
         !self.is_leased() || self.shared.options.asking >= Asking::Listed
     }
 
-    /// Returns a cached part from the lease that the client still holds.
+    /// Returns a cached part of a listing, if the client still holds a lease on the directory.
     async fn relisted(&self, who: &Credential, open: OpenId, which: Which) -> Option<Listing> {
         self.with(|state, now, _| state.names_as_of(now, which.directory))?;
-        // This renews the lease.
+        // The use of a cached listing must renew the lease, as a call to the server would.
         self.lease(who, which.directory, Kind::Read, 0).await;
         self.with(|state, now, _| {
             let (listing, verifier) = state.relisted(now, which)?;
@@ -117,8 +117,8 @@ impl Client {
         })
     }
 
-    /// Caches a part of a listing if the client held a lease on the directory all the time and no
-    /// local operation has changed its names.
+    /// Caches a part of a listing if the client held a lease on the directory from the request to
+    /// the reply, and no local operation has changed the names of the directory.
     fn keep_listing(&self, which: Which, made_from: Option<u64>, listed: &nfs::Listed) {
         let Some(modrev) = made_from else { return };
         let row = |entry: &nfs::Entry| Row {
@@ -140,7 +140,8 @@ impl Client {
         });
     }
 
-    /// Records the object of an entry, if the listing contains its attributes.
+    /// Records the object of an entry in the cache, if the listing contains the attributes of the
+    /// object.
     fn listed(
         &self,
         (who, directory): (&Credential, NodeId),

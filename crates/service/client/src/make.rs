@@ -28,8 +28,9 @@ pub enum Special {
 }
 
 impl Client {
-    /// Creates a regular file and opens it. With `exclusive`, fails if the name exists, and stays
-    /// correct when calls or replies are lost. The mode does not limit the access of this open.
+    /// Creates a regular file and opens it. With `exclusive`, fails if the name exists, even if
+    /// calls or replies are lost and retransmitted. The mode does not limit the access of the
+    /// returned open file.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -52,8 +53,8 @@ impl Client {
     }
 
     /// Records the access of a caller that has just created a file and owns it with permission to
-    /// read and write, which saves an ACCESS call. If the server assigned another owner, the client
-    /// sends ACCESS.
+    /// read and write, which saves an ACCESS call. Records nothing if the server has assigned
+    /// another owner; the client then sends ACCESS.
     fn know_access(&self, who: &Credential, found: &Found) {
         let Found { node, attributes, .. } = found;
         let mode = attributes.mode.bits();
@@ -85,7 +86,8 @@ impl Client {
             }
             found => found?,
         };
-        // An exclusive CREATE stores its verifier in the times and the mode (RFC 1813 3.3.8).
+        // The server may store the verifier of an exclusive CREATE in the times and the mode (RFC
+        // 1813 3.3.8), so the client sets all these attributes afterwards.
         let (accessed, modified) = (SetTime::Now, SetTime::Now);
         let attributes = SetAttributes { accessed, modified, ..attributes };
         match self.setattr(who, found.node, &attributes).await {
@@ -107,7 +109,8 @@ impl Client {
         let handle = self.handle(directory)?;
         let change = self.begin_change(directory);
         let ride = self.ride(&[(SECOND, Kind::Write)], None);
-        // With UNCHECKED, the file may have existed and been open at other clients.
+        // With UNCHECKED, the file may have existed before, and other clients may have it open. The
+        // client then does not treat the file as its own new file.
         let is_new = !matches!(how, create::How::Unchecked(_));
         let reply = ride.nfs.create(who, &handle, name, how).await?;
         let found = self.made(who, (directory, name), reply, (change, ride)).await?;
@@ -182,14 +185,15 @@ impl Client {
         self.made(who, (directory, name), reply, (change, ride)).await
     }
 
-    /// Prepares a call that creates an object other than a regular file; it requests a lease on the
-    /// object if the server grants leases on names.
+    /// Prepares a call that creates an object other than a regular file. The call requests a lease
+    /// on the object if the server leases other objects than regular files.
     fn ride_to_make_other(&self) -> Piggyback {
         let asks: &[_] = if self.leases_names() { &[(SECOND, Kind::Read)] } else { &[] };
         self.ride(asks, None)
     }
 
-    /// Passes a new object to the cache. The reply may lack the handle and the attributes.
+    /// Passes a new object to the cache. If the reply lacks the handle or the attributes, requests
+    /// them from the server.
     async fn made(
         &self,
         who: &Credential,

@@ -24,12 +24,13 @@ impl Client {
         directory: NodeId,
         name: &[u8],
     ) -> Result<Found, Error> {
-        // If the client holds no lease on the directory, the lookup returns one.
+        // If the client holds a lease on the directory, this use renews the lease. If it holds no
+        // lease, the LOOKUP call itself requests a lease on the directory.
         if self.holds_lease(directory) {
             self.lease(who, directory, Kind::Read, 0).await;
         }
-        // The server sees no lookup of a cached name, so the client first checks the right to
-        // search.
+        // The server does not check the lookup of a cached name, so the client must check the
+        // caller's right to search the directory itself.
         let is_cached = self.with(|state, now, _| state.find(now, directory, name).is_some());
         if is_cached {
             match self.ask_search(who, directory).await {
@@ -49,8 +50,8 @@ impl Client {
         self.ask_lookup(who, directory, name).await
     }
 
-    /// Returns references that came with [`Found`]. The client forgets a closed node without
-    /// references when the cache no longer needs it.
+    /// Returns references that the caller received with [`Found`]. The client forgets a closed node
+    /// without references when the cache has no unsaved data and no cached name of the node.
     pub fn forget(&self, node: NodeId, count: u64) {
         self.with(|state, now, doings| {
             state.nodes.give_back(node, count);
@@ -60,7 +61,7 @@ impl Client {
         });
     }
 
-    /// Returns true if there is a reference to a node.
+    /// Returns true if a caller holds a reference to a node.
     #[must_use]
     pub fn is_referred(&self, node: NodeId) -> bool {
         self.shared.state().nodes.get(node).is_some_and(Node::is_referred)
@@ -86,8 +87,8 @@ impl Client {
         })
     }
 
-    /// Completes a lookup with the attributes of the node. On failure returns the reference to the
-    /// node.
+    /// Completes a lookup with the attributes of the node. On failure gives the reference to the
+    /// node back.
     pub(crate) async fn found(
         &self,
         who: &Credential,
@@ -119,9 +120,9 @@ impl Client {
         Ok(self.found_as(node, &seen, (directory, name)))
     }
 
-    /// Like [`Self::found`], where the reply about the name may contain the attributes: a separate
-    /// request would return the same ones. If a lease is held, the client uses it, so that it is
-    /// renewed.
+    /// Like [`Self::found`], if the reply with the name may also contain the attributes, so that no
+    /// separate request is necessary. If the client holds a lease on the node, this use renews the
+    /// lease.
     async fn found_told(
         &self,
         who: &Credential,
@@ -146,8 +147,8 @@ impl Client {
         }
     }
 
-    /// Returns the time for which the caller may trust the target of a name, or its absence; zero
-    /// if the cache has no such entry.
+    /// Returns the time for which the caller may trust the target of a name, or the absence of the
+    /// name. Returns zero if the cache has no such entry.
     #[must_use]
     pub fn named_for(&self, directory: NodeId, name: &[u8], target: Option<NodeId>) -> Duration {
         let seen = self.with(|state, now, _| {
@@ -173,8 +174,8 @@ impl Client {
                 let named = self.take_grant_of_names(who, place, &ride, done.directory.as_ref());
                 let target = (&done.object, done.attributes.as_ref());
                 let node = self.learn((directory, name), target, (Source::Asked, asked, named));
-                // If a local operation has changed the object meanwhile, the client requests its
-                // attributes.
+                // If a local operation has changed the object during the call, the attributes in
+                // the reply are out of date, and the client requests them again.
                 let is_current = self.shared.state().cache.is_current(node.key(), asked);
                 let told = done.attributes.as_ref().filter(|_| is_current);
                 if let Some(grant) = ride.grant(SECOND) {
@@ -219,7 +220,7 @@ impl Client {
         target: Option<NodeId>,
         (source, asked): (Source, Asked),
     ) {
-        // `.` and `..` are not directory entries that change.
+        // The cache stores only names that clients can change, so `.` and `..` are left out.
         if !matches!(name, b"." | b"..") {
             self.step(Event::Named {
                 directory: directory.key(),
@@ -271,8 +272,9 @@ impl Client {
         self.found_made(who, node, (directory, name), done.attributes.as_ref()).await
     }
 
-    /// Removes a name of an object other than a directory. An open file keeps its data: it receives
-    /// a hidden name until its release.
+    /// Removes a name of an object other than a directory. If this client has the file open, the
+    /// client renames the file to a hidden name (silly rename), so that the open file keeps its
+    /// data until its release.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -293,7 +295,9 @@ impl Client {
         let removed = self.remove_name(who, directory, name, target.filter(|_| certain)).await;
         if let Some(node) = target {
             self.unlinked(node, certain && removed.is_ok());
-            // A retransmitted call may find the name already removed.
+            // If the call was retransmitted, the server may report that the name does not exist
+            // although the first copy of the call removed the name. Both results therefore count as
+            // a removal.
             let gone = matches!(removed, Ok(()) | Err(Error::Failed(Status::NotFound)));
             losing.into_iter().for_each(|losing| losing.end(gone));
             self.forget(node, 1);
@@ -301,9 +305,10 @@ impl Client {
         removed
     }
 
-    /// Marks a node while a call may remove its most recently seen name, until the guard is
-    /// dropped. A WRITE may reach the server after the removal; its failure with a stale handle is
-    /// then no loss of data.
+    /// Marks a node, until the returned guard is dropped, as an object whose most recently seen
+    /// name a call may remove. A WRITE of the node's data may reach the server after the removal
+    /// and fail with a stale handle; by the mark the client recognises that this failure is no loss
+    /// of data.
     pub(crate) fn begin_losing(&self, node: NodeId) -> Losing {
         self.shared.state().nodes.begin_losing(node);
         Losing { client: self.clone(), node, lost: false }
@@ -318,19 +323,21 @@ impl Client {
         target.flatten().is_some_and(|target| Some(target) == node)
     }
 
-    /// Records that a node may have lost a name.
+    /// Records that a node may have lost a name; `gone` is true if the name is certainly removed.
     pub(crate) fn unlinked(&self, node: NodeId, gone: bool) {
         self.with(|state, now, doings| {
             let last = state.seen(now, node).is_some_and(|seen| seen.attributes.link_count <= 1);
             state.step(now, Event::Distrust { object: node.key() }, doings);
             if gone && last && !state.nodes.is_open(node) {
-                // No client can read the file again, so its unsent data is discarded.
+                // The file has lost its last name and is not open here, so no client can read its
+                // data again. The unsent data is discarded.
                 state.step(now, Event::Discard { file: node.key() }, doings);
             }
         });
     }
 
-    /// Sends REMOVE and updates the cache; `target` is the node of the name, if that is certain.
+    /// Sends REMOVE and updates the cache. `target` is the node of the name, if the client is
+    /// certain of the node.
     pub(crate) async fn remove_name(
         &self,
         who: &Credential,
@@ -408,7 +415,8 @@ impl Client {
     ) -> Result<(), Error> {
         let moved = self.last_at(from.0, from.1);
         let replaced = self.open_file_at(who, to.0, to.1).await;
-        // A rename between two names of one file has no effect (POSIX).
+        // A rename between two names of one file has no effect (POSIX), so the file is not replaced
+        // and needs no silly rename.
         let replaced = replaced.filter(|node| Some(*node) != moved && from != to);
         let result = match replaced {
             Some(node) => {
@@ -428,7 +436,7 @@ impl Client {
         result
     }
 
-    /// Renames an object onto the name of an open file.
+    /// Renames an object to the name of an open file, after a silly rename of that file.
     async fn rename_over(
         &self,
         who: &Credential,
@@ -439,7 +447,8 @@ impl Client {
         let aside = self.put_aside(who, replaced, to).await?;
         let result = self.rename_name(who, from, to, moved).await;
         if result.is_err() {
-            // The silly rename was unnecessary, so the file receives its name back if possible.
+            // The rename failed, so the silly rename was unnecessary. The client tries to rename
+            // the file back to its name.
             let back = self.rename_name(who, (to.0, &aside), to, Some(replaced)).await;
             if back.is_ok() {
                 self.put_back(replaced, to, &aside);
@@ -448,8 +457,9 @@ impl Client {
         result
     }
 
-    /// Returns the open node last seen under a name, if its data depends on that name. This
-    /// excludes directories, and files that already have a hidden name.
+    /// Returns the open node that was last seen under a name, if the removal of that name could
+    /// delete the node's data. Directories, and files that already have a hidden name, are
+    /// excluded.
     async fn open_file_at(
         &self,
         who: &Credential,
@@ -527,9 +537,9 @@ impl Client {
     }
 }
 
-/// The time for which the attributes of a created and already removed object stay valid. The object
-/// no longer changes, and a kernel that requests its attributes during the open would otherwise
-/// receive an error.
+/// The time for which the attributes of a created and already removed object stay valid. The
+/// attributes of such an object no longer change. Without this validity a kernel that requests them
+/// during the open would receive an error.
 pub(crate) const GONE_FOR: Duration = Duration::from_secs(1);
 
 /// Returns true if the error means that the object no longer exists.
@@ -542,7 +552,8 @@ pub(crate) const fn is_stale(status: Status) -> bool {
     matches!(status, Status::Stale | Status::BadHandle)
 }
 
-/// A call that removes the most recently seen name of a node.
+/// The guard of a call that removes the most recently seen name of a node; see
+/// [`Client::begin_losing`].
 pub(crate) struct Losing {
     client: Client,
     node: NodeId,
@@ -550,7 +561,7 @@ pub(crate) struct Losing {
 }
 
 impl Losing {
-    /// Records the reply, and whether the call removed the name.
+    /// Records the end of the call; `lost` is true if the call removed the name.
     pub(crate) fn end(mut self, lost: bool) {
         self.lost = lost;
     }
@@ -562,7 +573,8 @@ impl Drop for Losing {
     }
 }
 
-/// A reference that returns on drop unless a caller takes it.
+/// A reference to a node. The drop of the value gives the reference back, unless a caller has taken
+/// the reference.
 struct Reference<'a> {
     client: &'a Client,
     node: Option<NodeId>,

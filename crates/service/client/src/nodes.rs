@@ -1,4 +1,4 @@
-//! The objects to which this client has references, by local numbers.
+//! The objects that this client knows (nodes), by local node ids.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +9,7 @@ use leasehold_fs::Access;
 use leasehold_session::Credential;
 use leasehold_wire::nfs3::Handle;
 
-/// Identifies an object of a mounted file system. The client never reuses a number for another
-/// object.
+/// Identifies an object of a mounted file system. The client never reuses an id for another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
@@ -53,41 +52,43 @@ pub(crate) struct Node {
     opens: u32,
     /// The most recently seen name of the node.
     place: Option<Place>,
-    /// The hidden name that the node has because its name was removed while it was open.
+    /// The hidden name of the node, if its name was removed while the node was open (silly rename).
     removed: Option<Place>,
-    /// The number of calls in progress that remove the most recently seen name, and whether such a
+    /// The number of calls in progress that remove the most recently seen name, and true if such a
     /// call has succeeded.
     losing: u32,
     lost: bool,
-    /// The credentials for background reads and writes of the node's data.
+    /// The credentials with which the client reads and writes the node's data in the background.
     reader: Option<Credential>,
     writer: Option<Credential>,
-    /// The access of callers to the node.
+    /// The cached ACCESS replies for the node.
     access: Vec<Judgement>,
 }
 
-/// The answer of a server about one caller's access to one object.
+/// An ACCESS reply of the server: the access of one caller to one object.
 #[derive(Clone, Debug)]
 struct Judgement {
     who: Credential,
     wanted: Access,
     granted: Access,
-    /// The rights for which the answer holds.
+    /// The owner and mode of the object when the server replied. The reply is valid while these
+    /// attributes are the same.
     at: Rights,
-    /// The time of the answer.
+    /// The time of the reply.
     since: Time,
 }
 
-/// The time for which the client believes a refusal. A server changes groups and access lists
-/// without a message to its clients, and a refused user tries again. The server checks a granted
-/// access with each call.
+/// The time for which the client caches a refusal of access. The groups and access lists of a
+/// server can change without a message to its clients, and a refused user tries again soon. A
+/// granted access needs no such limit, because the server checks the access again with each call.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 
-/// The maximum depth of the directories that [`Nodes::above`] follows, above that of real trees.
+/// The maximum number of directories that [`Nodes::above`] follows, which is greater than the depth
+/// of real directory trees.
 const DEPTH_MAX: usize = 256;
 
-/// The attributes on which the access of callers depends, as far as a client sees them. Changes of
-/// data do not affect them.
+/// The attributes of an object on which the access of callers depends: the owner, the group and the
+/// mode. Changes of data do not change these attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     mode: Mode,
@@ -100,9 +101,9 @@ impl Rights {
         Self { mode: attributes.mode, uid: attributes.uid, gid: attributes.gid }
     }
 
-    /// True if the mode bits let every caller look up names, where the object is a directory. The
-    /// client does not know the class of one caller: the server may map the caller's numbers or
-    /// know other groups.
+    /// Returns true if the mode bits of a directory permit every caller to look up names. The
+    /// client cannot decide by the bits of one class, because the server may map the caller's ids
+    /// or know other groups.
     pub(crate) const fn let_all_search(self) -> bool {
         const SEARCH: u32 = 0o111;
         self.mode.bits() & SEARCH == SEARCH
@@ -116,7 +117,7 @@ const ACCESS_MAX: usize = 16;
 pub(crate) struct Nodes {
     nodes: BTreeMap<NodeId, Node>,
     by_handle: BTreeMap<Handle, NodeId>,
-    /// The most recently seen node at each place.
+    /// The most recently seen node for each directory and name.
     by_place: BTreeMap<Place, NodeId>,
     open: BTreeSet<NodeId>,
     next: u64,
@@ -172,10 +173,11 @@ impl Nodes {
         true
     }
 
-    /// The directories above the name by which a node was last seen, the nearest first.
+    /// Returns the directories above the name under which a node was last seen, the nearest first.
     pub(crate) fn above(&self, node: NodeId) -> Vec<NodeId> {
         let directory = |node: &NodeId| self.nodes.get(node)?.place.as_ref().map(|place| place.0);
-        // Moves by other clients can make the cached parents form a cycle.
+        // Renames by other clients can make the cached parents form a cycle, so the length is
+        // bounded.
         std::iter::successors(directory(&node), directory).take(DEPTH_MAX).collect()
     }
 
@@ -206,7 +208,8 @@ impl Nodes {
         }
     }
 
-    /// Records the end of such a call, and whether it removed the name.
+    /// Records the end of a call that [`Self::begin_losing`] recorded; `lost` is true if the call
+    /// removed the name.
     pub(crate) fn end_losing(&mut self, node: NodeId, lost: bool) {
         if let Some(found) = self.nodes.get_mut(&node) {
             found.losing = found.losing.saturating_sub(1);
@@ -215,7 +218,7 @@ impl Nodes {
     }
 
     /// Returns true if the node is not open and its name has been removed or is being removed. If
-    /// the object is gone, that name was the last one.
+    /// the object of such a node no longer exists, this client removed the last name of the object.
     pub(crate) fn is_losing(&self, node: NodeId) -> bool {
         let is_losing = |node: &Node| node.opens == 0 && (node.losing > 0 || node.lost);
         self.nodes.get(&node).is_some_and(is_losing)
@@ -233,8 +236,8 @@ impl Nodes {
         }
     }
 
-    /// Removes one open of a node. After the last one, returns the hidden name that the caller has
-    /// to remove.
+    /// Records the end of one open of a node. At the end of the last open, returns the hidden name
+    /// of the node, which the caller has to remove.
     pub(crate) fn close(&mut self, node: NodeId) -> Option<Place> {
         let found = self.nodes.get_mut(&node)?;
         found.opens = found.opens.saturating_sub(1);
@@ -266,7 +269,7 @@ impl Nodes {
         while at != NodeId::ROOT {
             let (directory, name) = self.nodes.get(&at)?.place.as_ref()?;
             names.push(name.clone());
-            // Stops at a cycle of cached parents.
+            // A path longer than the number of nodes means that the cached parents form a cycle.
             if names.len() > self.nodes.len() {
                 return None;
             }

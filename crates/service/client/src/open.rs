@@ -38,7 +38,8 @@ pub(crate) struct Open {
     pub(crate) node: NodeId,
     pub(crate) who: Credential,
     pub(crate) how: OpenHow,
-    /// The number of save failures that this open has reported or that preceded it.
+    /// The number of failed saves of the file that this open file has reported, or that occurred
+    /// before the open.
     pub(crate) failures_seen: u64,
     /// The cookie verifier of the directory listing.
     pub(crate) verifier: [u8; 8],
@@ -64,7 +65,7 @@ impl Opens {
         self.opens.get(&open)
     }
 
-    /// Returns the strongest mode in which programs have a node open.
+    /// Returns the strongest access mode of all opens of a node.
     pub(crate) fn of(&self, node: NodeId) -> leases::Open {
         let of_node = self.by_node.range((node, OpenId(0))..=(node, OpenId(u64::MAX)));
         let how = |(_, id): &(NodeId, OpenId)| match self.opens[id].how.write {

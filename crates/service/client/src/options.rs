@@ -11,23 +11,24 @@ use leasehold_session::nfs::Bounds;
 pub enum Variant {
     /// No caching: each read and write is a call, and each write is stable when it returns.
     None,
-    /// Caches all objects until their trust times expire, regardless of open and close: for a
-    /// directory that no other client changes. Only fsync saves data, close does not.
+    /// Caches all objects until their trust times expire, regardless of open and close. This
+    /// variant is for a directory that no other client changes. Only fsync saves data; close does
+    /// not.
     BufferCache,
-    /// Caches all objects; an open asks the server whether the file has changed, and a close saves
-    /// the written data. A client that opens a file after another has closed it reads the data
-    /// written there.
+    /// Caches all objects. Each open requests the attributes of the file from the server, and each
+    /// close saves the written data. A client that opens a file after another client has closed the
+    /// file reads the data that the other client wrote.
     #[default]
     CloseToOpen,
-    /// Caches objects while it holds a lease on them, and never uses stale data: changes of other
-    /// clients are visible at once. Only fsync saves data, close does not. The server must grant
-    /// leases; with any other server this is close-to-open, as it is for objects other than regular
-    /// files if the server leases files only.
+    /// Caches each object while the client holds a lease on the object, and never uses stale data:
+    /// changes of other clients are visible at once. Only fsync saves data; close does not. If the
+    /// server grants no leases, the client uses close-to-open instead. If the server leases regular
+    /// files only, the client uses close-to-open for all other objects.
     Lease,
 }
 
 impl Variant {
-    /// Returns the policy for objects without leases.
+    /// Returns the policy for objects on which the server grants no leases.
     pub(crate) const fn by_time(self) -> Self {
         match self {
             Self::Lease => Self::CloseToOpen,
@@ -36,16 +37,17 @@ impl Variant {
     }
 }
 
-/// The objects on which other calls request leases; each value includes the earlier ones.
+/// The objects on which calls with another main purpose (such as LOOKUP and READ) request leases;
+/// each value includes the objects of the earlier values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Asking {
-    /// Objects in use.
+    /// The objects that an operation uses.
     Used,
     /// As `Used`; in addition, listings return handles and attributes (Readdir_and_Lookup in Not
     /// Quite NFS).
     Listed,
-    /// In addition, the targets of looked up or listed names, so that leases cover their
-    /// attributes.
+    /// In addition, the targets of names that are looked up or listed, so that leases cover the
+    /// attributes of the targets.
     #[default]
     Named,
 }
@@ -55,29 +57,29 @@ pub enum Asking {
 pub struct Options {
     /// The consistency policy.
     pub variant: Variant,
-    /// The objects on which other calls request leases.
+    /// The objects on which calls with another main purpose request leases.
     pub asking: Asking,
     /// The term of requested leases; zero for the server's choice.
     pub term: Duration,
     /// The maximum number of bytes of cached data.
     pub bytes_max: u64,
-    /// The maximum number of bytes that are not on the server's stable storage; further writes
-    /// wait.
+    /// The maximum number of written bytes that are not on the server's stable storage yet. Beyond
+    /// this number further writes wait.
     pub unsaved_bytes_max: u64,
-    /// The number of cached names.
+    /// The maximum number of cached names.
     pub names_max: usize,
     /// The shortest and longest time for which attributes of objects other than directories are
     /// trusted.
     pub file_trust: (Duration, Duration),
     /// The shortest and longest time for which attributes of directories are trusted.
     pub directory_trust: (Duration, Duration),
-    /// The largest READ; the server may set a lower limit.
+    /// The maximum size of a READ, in bytes. The server may set a lower limit.
     pub read_bytes_max: u32,
-    /// The largest WRITE; the server may set a lower limit.
+    /// The maximum size of a WRITE, in bytes. The server may set a lower limit.
     pub write_bytes_max: u32,
     /// The number of bytes to read ahead in a sequential read.
     pub ahead_bytes: u64,
-    /// The longest time for which the client delays a write.
+    /// The maximum time for which the client delays a write.
     pub write_delay: Duration,
     /// True if each WRITE is stable, so that there is no COMMIT.
     pub always_stable: bool,
@@ -87,12 +89,12 @@ pub struct Options {
     pub calls_max: usize,
     /// Returns the time of day.
     pub time_of_day: fn() -> FileTime,
-    /// The seed of the random generator, for verifiers of exclusive creations and names of removed
-    /// files. It must differ between the clients of a server.
+    /// The seed of the random generator for the verifiers of exclusive creations and for hidden
+    /// names. The seed must differ between the clients of a server.
     pub seed: u64,
 }
 
-/// Longer than any mount.
+/// A time that is longer than the lifetime of any mount.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 impl Options {
@@ -121,26 +123,28 @@ impl Options {
         }
     }
 
-    /// Returns the largest READ.
+    /// Returns the size of the largest READ, in bytes.
     pub(crate) fn read_bytes(&self, bounds: &Bounds) -> u32 {
         bounds.read_bytes.min(self.read_bytes_max).max(1)
     }
 
-    /// Returns the largest WRITE.
+    /// Returns the size of the largest WRITE, in bytes.
     pub(crate) fn write_bytes(&self, bounds: &Bounds) -> u32 {
         bounds.write_bytes.min(self.write_bytes_max).max(1)
     }
 
-    /// Returns the options of the cache, for a server that leases names or does not.
+    /// Returns the options of the cache. `leases_names` is true if the server leases other objects
+    /// than regular files as well.
     pub(crate) fn of_cache(&self, bounds: &Bounds, leases_names: bool) -> cache::Options {
         let nothing = self.variant == Variant::None;
         let files = self.variant;
         let names = if leases_names { files } else { files.by_time() };
-        // True if no other client makes a change without earlier notice to this one.
+        // With these variants no other client changes an object without notice: either there is no
+        // other client, or the server first recalls this client's lease.
         let is_alone = |variant: Variant| matches!(variant, Variant::BufferCache | Variant::Lease);
         let trust = |variant: Variant, times| match variant {
             Variant::None => (Duration::ZERO, Duration::ZERO),
-            // The expiry of the lease bounds this time elsewhere.
+            // The time has no bound here, because the cache is usable only until the lease expires.
             Variant::Lease => (FOREVER, FOREVER),
             Variant::BufferCache | Variant::CloseToOpen => times,
         };

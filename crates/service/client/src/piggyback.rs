@@ -20,11 +20,11 @@ use crate::options::Asking;
 /// The effect of a call on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// The effect is unknown.
+    /// The reply does not report the effect.
     Unknown,
-    /// No change.
+    /// The call did not change the object.
     Not,
-    /// A change between these two modrevs.
+    /// The call changed the object from the first to the second modrev.
     Changed(Modrev, Modrev),
 }
 
@@ -40,7 +40,7 @@ impl Piggyback {
         self.rider.as_ref().map(|rider| rider.told()).unwrap_or_default()
     }
 
-    /// Returns the effect of the call on the object at a place.
+    /// Returns the effect of the call on the object at a position in the call.
     pub(crate) fn change(&self, place: u32) -> How {
         let told = self.told();
         if !told.answered {
@@ -56,7 +56,8 @@ impl Piggyback {
         Grants(sent, granted.into_iter().map(|one| (one.place, one.grant)).collect())
     }
 
-    /// Returns the lease on the object at a place and the start of its term.
+    /// Returns the lease on the object at a position in the call, and the start of the lease's
+    /// term.
     pub(crate) fn grant(&self, place: u32) -> Option<(Time, messages::Grant)> {
         let told = self.told();
         let granted = told.granted.iter().find(|granted| granted.place == place)?;
@@ -64,7 +65,8 @@ impl Piggyback {
     }
 }
 
-/// The leases in one reply, by the places of their objects, with the start of their terms.
+/// The leases in one reply, by the positions of their objects in the call, with the start of their
+/// terms.
 pub(crate) struct Grants(Time, BTreeMap<u32, messages::Grant>);
 
 impl Grants {
@@ -73,18 +75,20 @@ impl Grants {
     }
 }
 
-/// The place of the first object of a call, and of its second or its result.
+/// The position of the first object of a call. `SECOND` is the position of the second object or of
+/// the resulting object.
 pub(crate) const FIRST: u32 = messages::place::FIRST;
 pub(crate) const SECOND: u32 = messages::place::SECOND;
-/// The place of the first entry of a listing; in a request it stands for all entries.
+/// The position of the first entry of a listing. In a request this position stands for all entries.
 pub(crate) const ENTRIES: u32 = messages::place::ENTRIES;
-/// The places of the object that RENAME moves and of the object that it replaces.
+/// The position of the object that RENAME renames. `REPLACED` is the position of the object that
+/// RENAME replaces.
 pub(crate) const MOVED: u32 = messages::place::MOVED;
 pub(crate) const REPLACED: u32 = messages::place::REPLACED;
 
 impl Client {
-    /// Prepares a call with piggybacked requests for leases on the objects at these places. The
-    /// server grants them only if no other client's lease conflicts.
+    /// Prepares a call with piggybacked requests for leases on the objects at these positions. The
+    /// server grants such a lease only if no lease of another client conflicts.
     pub(crate) fn ride(&self, asks: &[(u32, Kind)], base: Option<Base>) -> Piggyback {
         let nfs = &self.shared.nfs;
         if nfs.leases().is_none() {
@@ -99,8 +103,9 @@ impl Client {
     }
 
     /// Prepares a call about names of a directory. The call requests leases on the named objects at
-    /// this place, and a lease on the directory if the server leases names and the client holds
-    /// none; a held one may be under recall.
+    /// the position `place`. If the server leases names and the client holds no lease on the
+    /// directory, the call also requests a lease on the directory. A lease that the client already
+    /// holds is not requested, because it may be under recall.
     pub(crate) fn ride_to_names(&self, directory: NodeId, place: u32) -> Piggyback {
         let (of_directory, of_object) = ((FIRST, Kind::Read), (place, Kind::Read));
         let asks = self.leases_names() && !self.holds_lease(directory);
@@ -110,7 +115,7 @@ impl Client {
         self.ride(&asks, None)
     }
 
-    /// Records a lease that came with a reply.
+    /// Records a lease that a reply contains.
     pub(crate) fn take_grant(
         &self,
         (who, node): (&Credential, NodeId),
@@ -127,8 +132,9 @@ impl Client {
         });
     }
 
-    /// Records the lease on a directory that came with a reply about its names. Returns the time
-    /// stamp for caching these names: names that came with a lease are valid from its grant.
+    /// Records the lease on a directory that a reply about names of the directory contains. Returns
+    /// the time stamp for caching these names: names in a reply with a lease are valid from the
+    /// grant of that lease.
     pub(crate) fn take_grant_of_names(
         &self,
         who: &Credential,

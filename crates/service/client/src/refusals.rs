@@ -1,6 +1,6 @@
-//! Written data that the server refused, until a program that had the file open has received the
-//! error. If all programs have closed the file before, the owner of the client reports the refusal
-//! at the end.
+//! Records of written data that the server refused. A record exists until a program that has the
+//! file open has received the error. If all programs have closed the file before, the owner of the
+//! client reports the refusal at the end of the mount.
 //!
 //! After a refusal for lack of space, writes go to the server at once for a while, so that each
 //! program receives the error from its own write.
@@ -21,20 +21,20 @@ use crate::rescue::{Refused, Rescuer, Why};
 /// The maximum number of files with unreported refusals that the client records individually.
 const FILES_MAX: usize = 4096;
 
-/// The time after the last refusal for lack of space in which the client delays no writes. A
-/// program that fills a disk, or a quota that the server does not report, thus leaves little data
-/// for rescue.
+/// The time after the last refusal for lack of space in which the client delays no writes. If a
+/// program fills a disk, or a quota that the server does not report, only a small amount of its
+/// data is then refused after its write has returned.
 const WITHOUT_ROOM: Duration = Duration::from_secs(60);
 
-/// The files with refused data whose refusal no program has received.
+/// The files with refused data, as long as no program has received the error.
 #[derive(Default)]
 pub(crate) struct Refusals {
-    /// The rescuer that keeps refused data.
+    /// The [`Rescuer`], to which the client passes refused data so that the data is not lost.
     pub(crate) rescuer: Option<Arc<dyn Rescuer>>,
-    /// The time until which writes go to the server at once.
+    /// The time until which the client sends writes to the server without delay.
     without_room_until: Time,
     files: BTreeSet<NodeId>,
-    /// True if there are more files than the set can hold.
+    /// True if more than [`FILES_MAX`] files had refused data.
     are_more: bool,
     /// The reason of the last refusal.
     why: Option<Error>,
@@ -73,7 +73,8 @@ impl Refusals {
     }
 }
 
-/// Returns data for the rescuer, except if the file is gone: the data would be gone with its file.
+/// Returns refused data for the rescuer. Returns `None` if the file no longer exists: the data
+/// would have been deleted with the file.
 pub(crate) fn kept(
     (node, path): (NodeId, Option<Vec<Box<[u8]>>>),
     (offset, data): (u64, bytes::Bytes),
@@ -92,7 +93,7 @@ impl Client {
     }
 
     /// Returns true if the server refused written data and no write, flush or fsync has reported
-    /// it.
+    /// the refusal.
     #[must_use]
     pub fn has_refused_untold(&self) -> bool {
         !self.shared.state().refusals.is_empty()

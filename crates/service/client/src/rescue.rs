@@ -1,5 +1,5 @@
-//! Written data that the server refused after the program's write had returned: the client hands
-//! the data to a rescuer, which can keep it.
+//! The rescue of written data that the server refused after the program's write had returned: the
+//! client passes the data to a [`Rescuer`], which can store it elsewhere.
 
 use std::sync::Arc;
 
@@ -28,9 +28,9 @@ pub struct Refused {
 /// The reason why the server refused written data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The data was made from an earlier state of its file, which another writer has changed since.
+    /// The data is based on an earlier state of the file, which another writer has changed since.
     Late {
-        /// The revision of the file that the data was made from.
+        /// The revision of the file on which the data is based.
         made_from: u64,
         /// The revision that the file had when the data was refused.
         found: u64,
@@ -39,19 +39,22 @@ pub enum Why {
     Failed(Error),
 }
 
-/// Keeps the data that the server refused.
+/// A rescuer: an implementation of the client's owner that stores written data that the server
+/// refused, for example in a local directory.
 pub trait Rescuer: Send + Sync {
-    /// Keeps the data. A program learns of the refusal only afterwards.
+    /// Stores the data. The client reports the refusal to programs only after this method has
+    /// returned.
     fn rescue(&self, refused: &Refused);
 }
 
 impl Client {
-    /// Sets the rescuer that keeps the written data that the server refuses.
+    /// Sets the rescuer, which receives all written data that the server refuses.
     pub fn rescue_by(&self, rescuer: Arc<dyn Rescuer>) {
         self.shared.state().refusals.rescuer = Some(rescuer);
     }
 
-    /// Hands over refused data. The client holds no lock meanwhile: the rescuer writes to a disk.
+    /// Passes refused data to the rescuer. The caller must not hold the mutex of the state, because
+    /// the rescuer may write to a disk.
     pub(crate) fn hand_over(&self, all: &[Refused]) {
         if all.is_empty() {
             return;

@@ -1,24 +1,27 @@
 //! Flow control: bounds the data in transit to and from the iods.
 //!
-//! A client has one link and the iods together have many. If all of them send at once, data waits
-//! before the client's link or is lost, and some connections then receive far less bandwidth than
-//! others. Many clients that send to one iod have the same effect on its link. The client therefore
-//! transfers data in parts and limits the parts in transit, over all iods that have work.
+//! A client has one network link, and the iods together have many links. If all iods send at once,
+//! data waits before the client's link or is lost, and some connections then receive far less
+//! bandwidth than other connections. Many clients that send to one iod have the same effect on the
+//! link of that iod. The client therefore transfers data in parts, and bounds the parts in transit
+//! over all iods together.
 //!
 //! Rules:
-//! 1. The amount in transit is at most the amount that completed a moment ago, and may always be
-//!    one part of [`PART_BYTES_MIN`] at several iods ([`LEAST_BYTES`], [`Flow`]); other parts wait.
-//!    So the bound grows until the link is full if the iods are near, and it stays at the amount
-//!    that keeps a full link full.
-//! 2. The next part goes to the iod with the least data in transit, so that a slow iod has the
-//!    fewest parts. Among equals the order is round robin. All clients use the same cyclic order of
-//!    iods, but each client begins at its own position: clients that read one file sequentially
-//!    follow each other and do not all wait for the same iod. A part without competing iods does
-//!    not move the position, since otherwise all clients that open one file would arrive at the
-//!    same position.
-//! 3. At one iod the order is first come, first served. Within one file the lowest offset goes
-//!    first, since programs read sequentially, but at most [`OVERTAKERS`] parts overtake another.
-//! 4. The timeout of a call begins when its part may go.
+//! 1. A bound limits the number of bytes in transit; parts beyond the bound wait. The bound follows
+//!    the number of bytes that arrived within a recent interval (see [`Flow`]), and is at least
+//!    [`LEAST_BYTES`], which permits one part of [`PART_BYTES_MIN`] at each of several iods. If the
+//!    iods are near, the bound grows until the client's link is fully used, and then stays at the
+//!    amount that keeps the link fully used.
+//! 2. The next part goes to the iod with the least data in transit, so that a slow iod gets the
+//!    fewest parts. Among iods with equal amounts in transit the order is round robin. All clients
+//!    use the same cyclic order of iods, but each client begins at its own position: clients that
+//!    read one file sequentially follow each other and do not all wait for the same iod. If only
+//!    one iod has waiting parts, the start of a part does not change the client's position.
+//!    Otherwise all clients that open the same file would arrive at the same position.
+//! 3. The parts for one iod go in the order of their arrival. Within one file the lowest offset
+//!    goes first, since programs read sequentially, but at most [`OVERTAKERS`] later parts may
+//!    overtake a part.
+//! 4. The timeout of a call begins when its part leaves the queue.
 
 #[cfg(test)]
 mod tests;
@@ -37,15 +40,16 @@ use leasehold_session::Session;
 
 use crate::nodes::NodeId;
 
-/// The parts of a transfer. This many parts are in transit if all iods have some, but a part is not
-/// so small that the overhead of calls dominates, and not larger than a READ.
+/// The desired number of parts in transit, from which the client computes the size of a part. A
+/// part is nevertheless not so small that the overhead of calls dominates, and not larger than a
+/// READ.
 const PARTS: u64 = 16;
 const PART_BYTES_MIN: u64 = 128 << 10;
 const PART_BYTES_MAX: u64 = 1 << 20;
 
 /// The minimum bound of the data in transit, in bytes. Measured: if the queue of a link holds a
 /// tenth of a second at 100 Mbit/s, 2 MiB that arrived at once from several iods were lost in part.
-/// An iod with a larger product of bandwidth and delay is not used fully.
+/// A link with a larger product of bandwidth and delay is not fully used at this bound.
 const LEAST_BYTES: u64 = 1280 << 10;
 
 /// The maximum number of later parts that may overtake a part of the same file at a lower offset:
@@ -60,7 +64,8 @@ pub(crate) struct Turns {
 
 struct State {
     flow: Flow,
-    /// The data in transit for each iod that was ever used; a client knows few iods.
+    /// The number of bytes in transit for each iod that the client has ever used. Entries are never
+    /// removed, because a client uses few iods.
     out: BTreeMap<SocketAddr, u64>,
     /// The waiting parts, in order of arrival at each iod.
     waiting: VecDeque<Waiting>,
@@ -80,7 +85,7 @@ pub(crate) struct Part {
 }
 
 struct Waiting {
-    /// The number by arrival.
+    /// The sequence number of the part, in order of arrival.
     number: u64,
     /// The iod's index in round-robin order.
     position: u64,
@@ -94,15 +99,16 @@ pub(crate) struct Turn<'a> {
     part: Part,
 }
 
-/// An entry in the queue, removed when it is dropped.
+/// The guard of a waiting part: the drop of this value removes the part from the queue.
 struct Place<'a> {
     turns: &'a Turns,
     number: Option<u64>,
     part: Part,
 }
 
-/// Returns the round-robin index of an iod, or the start index of a client. Different releases of
-/// Rust may hash differently; clients with different orders are only slower together.
+/// Returns the round-robin index of an iod, or the start index of a client. Clients that are built
+/// with different releases of Rust may compute different orders; they are then only slower when
+/// they read the same file.
 fn position(what: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
@@ -124,7 +130,7 @@ impl State {
         number
     }
 
-    /// Returns true if the part may be in transit now, and counts it.
+    /// Returns true if the part may be in transit now, and counts its bytes as in transit.
     fn take(&mut self, part: Part) -> bool {
         let fits = self.flow.take(part.bytes);
         if fits {
@@ -140,13 +146,13 @@ impl State {
         }
     }
 
-    /// Returns the position of the next part in the queue.
+    /// Returns the queue position of the part that goes next.
     fn first(&mut self) -> Option<usize> {
         let order = |waiting: &Waiting| {
             let out = self.out.get(&waiting.part.server).copied().unwrap_or_default();
             (out, waiting.position.wrapping_sub(self.hand))
         };
-        // Among equals, the first in the queue.
+        // Among iods with the same order, `min_by_key` selects the part that is first in the queue.
         let first = (0..self.waiting.len()).min_by_key(|at| order(&self.waiting[*at]))?;
         let Part { server, file, .. } = self.waiting[first].part;
         let alike = (first..self.waiting.len()).filter(|at| {
@@ -156,12 +162,13 @@ impl State {
         let oldest = alike.clone().map(|at| self.waiting[at].number).min()?;
         let able = alike.filter(|at| self.waiting[*at].number - oldest < OVERTAKERS);
         let next = able.min_by_key(|at| self.waiting[*at].part.offset)?;
-        // The part that was first takes the other's position in the queue of this file.
+        // The part with the lowest offset goes first. The overtaken part takes the queue position
+        // of that part, so that the order of all other parts is unchanged.
         self.waiting.swap(first, next);
         Some(first)
     }
 
-    /// Starts the next part if there is room, and counts it.
+    /// Starts the next part if the bound permits it, and counts its bytes as in transit.
     fn go(&mut self) -> Option<Waiting> {
         let at = self.first()?;
         let Waiting { part, position, .. } = self.waiting[at];
@@ -174,7 +181,7 @@ impl State {
         self.waiting.remove(at)
     }
 
-    /// Starts all parts for which there is room.
+    /// Starts all parts that the bound permits, and returns the wakers of their tasks.
     fn go_on(&mut self) -> Vec<Waker> {
         core::iter::from_fn(|| self.go()).map(|waiting| waiting.waker).collect()
     }
@@ -191,12 +198,13 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the present size of parts; a higher throughput permits larger ones.
+    /// Returns the current size of a part, in bytes; a higher throughput permits larger parts.
     pub(crate) fn part_bytes(&self) -> u64 {
         (self.state().flow.most() / PARTS).clamp(PART_BYTES_MIN, PART_BYTES_MAX)
     }
 
-    /// Waits until a part may be in transit, and counts it.
+    /// Waits until a part may be in transit, and counts its bytes as in transit until the result is
+    /// dropped.
     pub(crate) async fn turn(&self, part: Part) -> Turn<'_> {
         let mut place = Place { turns: self, number: None, part };
         poll_fn(|context| {
@@ -233,7 +241,7 @@ impl Turns {
 }
 
 impl Turn<'_> {
-    /// Records that the whole part arrived.
+    /// Records that the transfer of the whole part has succeeded.
     pub(crate) fn done(self) {
         let now = self.turns.clock.now();
         self.turns.state().flow.came(self.part.bytes, now);
@@ -255,7 +263,8 @@ impl Drop for Place<'_> {
         let had_turn = state.waiting.len() == waited;
         drop(state);
         if had_turn {
-            // The part was started, but its task was dropped before it took the turn.
+            // The part is no longer in the queue: it was started and counted as in transit, but its
+            // task was dropped before it could continue. The count must be reduced again.
             self.turns.end(self.part);
         }
     }

@@ -1,26 +1,28 @@
 //! An estimate of the server's time of day from its replies.
 //!
 //! Programs such as `make` compare the times of files that a client chooses with the times that the
-//! server chooses. So the client chooses them by the server's clock.
+//! server chooses. The client therefore chooses such times by the server's clock.
 
 use leasehold_base::units::FileTime;
 
 const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 
-/// How far the server's clock is ahead of the clock of this machine.
+/// The difference between the server's clock and the clock of this machine, positive if the
+/// server's clock is ahead.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServerClock {
     ahead_nanoseconds: i128,
 }
 
 impl ServerClock {
-    /// Records a reply to a change: the server made the change between the two given times of this
-    /// machine, and set the given change time. The estimate moves only as far as the reply proves
-    /// it wrong.
+    /// Records a reply to a change. The server made the change between the two given times of this
+    /// machine, and set the change time `changed`. If these times contradict the estimate, the
+    /// estimate changes to the nearest value that they permit.
     pub(crate) fn note(&mut self, (sent, answered): (FileTime, FileTime), changed: FileTime) {
         let changed = nanoseconds(changed);
         let (least, most) = (changed - nanoseconds(answered), changed - nanoseconds(sent));
-        // Otherwise this machine's clock was set back between the call and the reply.
+        // If this machine's clock was set back between the call and the reply, the times prove
+        // nothing, and the estimate stays.
         if least <= most {
             self.ahead_nanoseconds = self.ahead_nanoseconds.clamp(least, most);
         }

@@ -1,9 +1,11 @@
-//! Silly renames: a file that loses its name while it is open here would lose its data at the
-//! server, so the client renames it to a hidden name and removes that name at the last release.
+//! Silly renames. If a program removes the last name of a file that this client has open, the
+//! server would delete the data of the file. The client therefore renames the file to a hidden
+//! name, and removes the hidden name at the last release of the file.
 //!
-//! A client that crashes leaves such names behind, and no other client can recognise them as
-//! garbage. The owner of a client may therefore record them in a journal that outlives the client
-//! ([`Notes`]), and remove the remaining names at the next start ([`remove_left`]).
+//! A client that crashes leaves its hidden names behind, and no other client can recognise these
+//! names as garbage. The owner of a client may therefore record the hidden names in a journal that
+//! outlives the client ([`Notes`]), and remove the remaining names at the next start
+//! ([`remove_left`]).
 
 use std::sync::Arc;
 
@@ -16,29 +18,31 @@ use crate::client::Client;
 use crate::names::is_stale;
 use crate::nodes::NodeId;
 
-/// The number of names to try; each has 64 random bits.
+/// The maximum number of hidden names that the client tries for one file; each name has 64 random
+/// bits.
 const ATTEMPTS: u32 = 8;
 
-/// The hidden name of an open file at the server. The name alone is unique.
+/// The hidden name of an open file at the server. The name is unique even without its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aside {
     /// The credential for the removal.
     pub who: Credential,
     /// The directory of the hidden name.
     pub directory: Handle,
-    /// The name.
+    /// The hidden name.
     pub name: Vec<u8>,
 }
 
 /// A journal of hidden names that outlives the client.
 pub trait Notes: Send + Sync {
-    /// Records that a file is about to get the name.
+    /// Records that the client is about to rename a file to the hidden name.
     fn begun(&self, aside: &Aside);
-    /// Records that the name is gone or that no file got it.
+    /// Records that the hidden name no longer exists, or that the rename failed.
     fn ended(&self, name: &[u8]);
 }
 
-/// Removes a hidden name that an earlier client has left. Returns true if the name is gone.
+/// Removes a hidden name that an earlier client has left. Returns true if the hidden name no longer
+/// exists.
 pub async fn remove_left(nfs: &Nfs, aside: &Aside) -> bool {
     let removed = nfs.remove(&aside.who, &aside.directory, &aside.name).await;
     match removed {
@@ -56,13 +60,13 @@ const fn is_unnamed(status: Status) -> bool {
 impl Client {
     /// Sets the journal of hidden names; later calls have no effect.
     pub fn note_asides(&self, notes: Arc<dyn Notes>) {
-        // A second journal would have an incomplete list.
+        // A second journal would lack the names that the first journal contains, so it is ignored.
         let _ = self.shared.notes.set(notes);
     }
 
     /// Renames an open file to a hidden name in the same directory and returns that name. The
-    /// caller must run the future to completion ([`Client::to_the_end`]); otherwise no one removes
-    /// the name.
+    /// caller must run the future to completion ([`Client::to_the_end`]); otherwise nothing would
+    /// remove the hidden name.
     pub(crate) async fn put_aside(
         &self,
         who: &Credential,
@@ -72,7 +76,8 @@ impl Client {
         for _ in 0..ATTEMPTS {
             let chance = self.with(|state, _, _| state.random.next_u64());
             let aside = format!(".nfs{chance:016x}").into_bytes();
-            // RENAME would replace another client's file of that name.
+            // RENAME would replace an existing file of that name, for example a hidden file of
+            // another client, so the client first checks that the name does not exist.
             match self.ask_lookup(who, directory, &aside).await {
                 Err(Error::Failed(Status::NotFound)) => {}
                 Err(error) => return Err(error),
@@ -83,7 +88,9 @@ impl Client {
             }
             self.note(who, directory, &aside)?;
             let renamed = self.rename_name(who, (directory, name), (directory, &aside), Some(node));
-            // The outcome of a call without a reply is unknown, so the journal keeps the name.
+            // If RENAME received no reply, the name may exist at the server, so the journal keeps
+            // the name. The client removes the name from the journal only if the server reported a
+            // failure.
             if let Err(error @ Error::Failed(_)) = renamed.await.map(drop) {
                 self.note_ended(&aside);
                 return Err(error);
@@ -98,7 +105,8 @@ impl Client {
         let useless = self.with(|state, now, doings| {
             let needed = state.nodes.is_open(node) && !state.nodes.is_removed(node);
             if needed {
-                // The client needs the directory until it has removed the name.
+                // The reference keeps the handle of the directory until the client has removed the
+                // hidden name.
                 state.nodes.refer(directory);
                 state.nodes.set_removed(node, Some((directory, aside.into())));
                 state.step(now, Event::Distrust { object: node.key() }, doings);
@@ -106,13 +114,14 @@ impl Client {
             !needed
         });
         if useless {
-            // The file was released during the rename, or already has another hidden name.
+            // The file was released during the rename, or it already has another hidden name. The
+            // new hidden name is not needed, so the client removes it at once.
             self.shared.state().nodes.refer(directory);
             self.remove_aside(who.clone(), node, (directory, aside.to_vec()), false);
         }
     }
 
-    /// Records that a file has its own name again.
+    /// Records that the client has renamed a file from its hidden name back to its own name.
     pub(crate) fn put_back(&self, node: NodeId, (directory, name): (NodeId, &[u8]), aside: &[u8]) {
         {
             let mut state = self.shared.state();
@@ -138,7 +147,8 @@ impl Client {
             if unsaved {
                 client.sync_node(node).await;
             }
-            // A background task has no caller to report to: a name that it cannot remove stays.
+            // A background task has no caller to which it could report an error. If the removal
+            // fails, the hidden name stays, and also stays in the journal.
             let gone = match client.remove_name(&who, directory, &name, None).await {
                 Ok(()) => true,
                 Err(Error::Failed(status)) => is_unnamed(status),

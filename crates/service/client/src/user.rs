@@ -13,16 +13,16 @@ use crate::names::is_gone;
 use crate::nodes::NodeId;
 use crate::open::{OpenHow, OpenId};
 
-/// The maximum number of symbolic links on one path, as in Linux.
+/// The maximum number of symbolic links that the resolution of one path follows, as in Linux.
 const LINKS_MAX: u32 = 40;
 
 /// The maximum size of one read in [`User::read`].
 const PIECE_BYTES: u32 = 1 << 20;
 
 /// A mounted file system with path operations, for one user. A path begins at the root of the
-/// mount, with or without a `/`. Path resolution follows relative symbolic links; an absolute link
-/// refers to another part of the server, which this client cannot reach, and fails with
-/// [`Status::NotFound`].
+/// mount, with or without a leading `/`. Path resolution follows relative symbolic links. It fails
+/// with [`Status::NotFound`] at an absolute symbolic link, because the target of such a link is
+/// outside the mount.
 ///
 /// If the server reports that an object on the path is stale, because it was replaced, the client
 /// resolves the path again. An open [`File`] keeps its object.
@@ -32,7 +32,7 @@ pub struct User {
     who: Credential,
 }
 
-/// A reference to an object, which ends when the value is dropped.
+/// A reference to an object; the drop of the value gives the reference back.
 struct Kept {
     client: Client,
     node: NodeId,
@@ -64,9 +64,9 @@ impl Client {
     }
 }
 
-/// Repeats an attempt that found a stale object. The client has forgotten that object, so the next
-/// attempt looks it up again; there are at most as many attempts as names on the paths. (An async
-/// closure for this would not be `Send`.)
+/// Repeats an attempt that failed because of a stale object. The client has forgotten that object,
+/// so the next attempt looks the object up again. The number of attempts is at most the number of
+/// names on the paths. (An async closure for this would not be `Send`.)
 macro_rules! anew_where_stale {
     ($paths:expr, $attempt:block) => {{
         let mut objects: usize = $paths.iter().map(|path: &&[u8]| names_of(path).len()).sum();
@@ -181,8 +181,8 @@ impl User {
     /// the server must read each object.
     ///
     /// # Errors
-    /// As [`User::open`]; [`Status::BadCookie`] if the directory changed during the listing so that
-    /// the server cannot continue.
+    /// As [`User::open`]; [`Status::BadCookie`] if another client changed the directory during the
+    /// listing and the server cannot continue the listing after the change.
     pub async fn list(&self, path: &[u8], with_attributes: bool) -> Result<Vec<Listed>, Error> {
         let directory = self.open(path, OpenHow::READ).await?;
         let mut listed = Vec::new();
@@ -318,7 +318,7 @@ impl User {
         let mut links = 0;
         while let Some(name) = names.pop() {
             if name == b".." {
-                // The parent of the root is the root.
+                // `..` at the root of the mount stays at the root.
                 way.truncate((way.len() - 1).max(1));
                 continue;
             }
@@ -381,7 +381,8 @@ impl File {
         self.client().read(self.id(), offset, count).await
     }
 
-    /// Writes all of the data or nothing; like [`Client::write`], waits only for room.
+    /// Writes all of the data or nothing. Like [`Client::write`], waits only for free space in the
+    /// cache.
     ///
     /// # Errors
     /// As [`User::open`].
@@ -422,8 +423,8 @@ impl File {
         self.client().fsync(self.id()).await
     }
 
-    /// Closes the file; with close-to-open, saves written data first. A caller that only drops the
-    /// file receives no error report.
+    /// Closes the file; with close-to-open, saves the written data first. A caller that drops the
+    /// file without a close receives no error if the data cannot be saved.
     ///
     /// # Errors
     /// As [`File::sync`].

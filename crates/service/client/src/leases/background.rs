@@ -9,13 +9,14 @@ use super::object_of;
 use crate::client::Client;
 use crate::nodes::NodeId;
 
-/// The maximum number of leases in one request; many leases need renewal at the same time.
+/// The maximum number of lease requests in one call. Many leases need renewal at the same time, and
+/// one call then carries many requests.
 const TOGETHER_MAX: usize = 64;
 
-/// The maximum number of leases that one call returns; the call must fit into a datagram.
+/// The maximum number of leases that one call returns, so that the call fits into a datagram.
 const RETURNED_MAX: usize = 256;
 
-/// Lease work to do after the lock on the state is released.
+/// The lease work that the client does after it has released the mutex of the state.
 #[derive(Default)]
 pub(crate) struct Errands {
     pub(super) asks: Vec<Errand>,
@@ -35,7 +36,7 @@ pub(super) struct Errand {
 }
 
 impl Client {
-    /// Performs the collected lease work without the lock on the state.
+    /// Performs the collected lease work. The caller must not hold the mutex of the state.
     pub(crate) fn run_errands(&self, errands: Errands) {
         let Errands { asks, returns, pushes, withdraws, replaced, progressed } = errands;
         if !withdraws.is_empty() || !replaced.is_empty() {
@@ -86,7 +87,7 @@ async fn ask(client: Client, errands: Vec<Errand>) {
     let (Some(leases), Some(first)) = (client.shared.nfs.leases(), errands.first()) else { return };
     let asked = client.ask();
     let wanted = errands.iter().map(|errand| errand.wanted).collect();
-    // Only a client that has finished its reclaims reports that.
+    // `progress` reports to the server that the client has finished its reclaims, if it has.
     let answer = leases.lease(&first.who, wanted, Vec::new(), client.progress()).await;
     let held = answer.map(|(_, held)| held).unwrap_or_default();
     client.with(|state, now, doings| {
@@ -101,7 +102,7 @@ async fn give_back(client: Client, returns: Vec<Returned>) {
     let Some(leases) = client.shared.nfs.leases().cloned() else { return };
     let who = client.shared.state().leases.as_ref().map(|leased| leased.who.clone());
     let Some(who) = who else { return };
-    // A lease that the client cannot return expires.
+    // A failure is ignored: a lease that the client cannot return expires.
     let _ = leases.lease(&who, Vec::new(), returns, client.progress()).await;
 }
 
@@ -109,7 +110,7 @@ async fn give_back(client: Client, returns: Vec<Returned>) {
 pub(super) async fn call_in(client: Client) {
     let who = client.shared.state().leases.as_ref().map(|leased| leased.who.clone());
     if let (Some(leases), Some(who)) = (client.shared.nfs.leases(), who) {
-        // If the server cannot reach the client, the leases end.
+        // A failure is ignored: if the server cannot reach the client, the leases end.
         let _ = leases.lease(&who, Vec::new(), Vec::new(), client.progress()).await;
     }
     if let Some(leased) = &mut client.shared.state().leases {
@@ -121,7 +122,8 @@ pub(super) async fn call_in(client: Client) {
 async fn push(client: Client, node: NodeId) {
     loop {
         client.sync_node(node).await;
-        // Writes that waited for room may have arrived meanwhile.
+        // Writes that waited for free space in the cache may have added data meanwhile, so the loop
+        // ends only when no unsaved data is left.
         if !client.shared.state().cache.is_unsaved(node.key()) {
             break;
         }

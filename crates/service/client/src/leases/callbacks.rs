@@ -99,7 +99,8 @@ impl Listener for Callbacks {
             let event = holder::Event::Inquired(object_of(node), Serial(lease.serial), 0);
             state.lease(now, event, doings);
             state.leases.as_mut()?.reported.take().filter(|held| *held)?;
-            // From now on other clients see these times.
+            // The server shows the reported times to other clients from now on, so the client makes
+            // them final.
             state.settle_times(now, (node, at), doings);
             let (attributes, _) = state.cache.attributes(now, node.key())?;
             Some(report::Now {

@@ -11,7 +11,7 @@ use super::*;
 
 const PART: u64 = 128 << 10;
 
-/// The number of parts that may be in transit.
+/// The number of parts of minimum size that may be in transit at the minimum bound.
 const FITS: u16 = 10;
 const _: () = assert!(FITS as u64 * PART == LEAST_BYTES, "the parts fill the bound");
 
@@ -36,7 +36,8 @@ fn next(state: &mut State) -> Option<Part> {
     state.go().map(|waiting| waiting.part)
 }
 
-/// Twice as many parts as the bound permits, first all for one iod, then for three others.
+/// Queues twice as many parts as the bound permits, first parts for one iod only, then parts for
+/// three other iods.
 #[test]
 fn transit_is_bounded_and_spread_over_iods() {
     let mut state = State::new(Time::ZERO, 0);
@@ -48,7 +49,8 @@ fn transit_is_bounded_and_spread_over_iods() {
     let (least, most) = (u64::from(FITS) / 4, u64::from(FITS).div_ceil(4));
     assert!(each.iter().all(|out| (least..=most).contains(out)), "all have as many: {each:?}");
     assert!(state.go_on().is_empty());
-    // The iod with the fewest parts goes next, although others have waited longer.
+    // The iod with the fewest parts in transit goes next, although parts for other iods have waited
+    // longer.
     (0..least).for_each(|_| state.give_back(part(3, 1, 0)));
     assert_eq!(next(&mut state).map(|part| part.server), Some(server(3)));
 }
@@ -79,8 +81,8 @@ fn clients_visit_iods_in_the_same_order_from_different_starts() {
     assert_eq!(rounds[0], turned);
 }
 
-/// A program waits for the lowest offset of a file, even if it was requested last; other files do
-/// not wait longer because of that.
+/// A program waits for the lowest offset of a file, even if the program requested that offset last.
+/// Parts of other files do not wait longer because of this rule.
 #[test]
 fn lowest_offset_of_a_file_goes_first() {
     let mut state = State::new(Time::ZERO, 0);
@@ -134,7 +136,7 @@ impl Transport for Still {
     fn wake_at(&self, _time: Time) {}
 }
 
-/// Flow control with room for one more part, and the part in transit.
+/// Returns flow control that permits one more part, and that part.
 fn nearly_full() -> (Turns, Part) {
     let clock = Session::new(Options::stream(), Random::from_seed(0), |_| Still);
     let most = Part { bytes: LEAST_BYTES - PART, ..part(1, 1, 0) };
@@ -171,7 +173,7 @@ fn cancelled_waiter_leaves_no_entry() {
     assert_eq!(turns.state().flow.out(), 0);
 }
 
-/// The part was started, but its task never took the turn.
+/// A part is started, but its task is dropped before it continues.
 #[test]
 fn cancelled_waiter_passes_its_turn_on() {
     let (turns, most) = nearly_full();
