@@ -1,4 +1,5 @@
-//! Saves stdin as a file, and exits successfully only if it is on the server's stable storage.
+//! Saves standard input as a file, and exits successfully only if the file is on the server's
+//! stable storage.
 //!
 //! ```text
 //! tar c . | cargo run -p leasehold-shell --example save -- 127.0.0.1 2049 /srv/data backup.tar
@@ -28,10 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::start()?;
     block_on(async {
         let mounted = mount(&runtime, &target, &who).await?;
-        // The path from the mounted directory to the requested one.
+        // The path from the mounted directory to the requested directory.
         let top = mounted.rest.join(&b'/');
         let options = Options {
-            // Nothing is read here, and no other client has the file: only delayed writes matter.
+            // The program reads nothing and no other client uses the file, so it needs no
+            // consistency; this variant permits delayed writes.
             variant: Variant::BufferCache,
             unsaved_bytes_max: 16 << 20,
             calls_of_file_max: 8,
@@ -48,7 +50,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             if count == 0 {
                 break;
             }
-            // The write waits only for room; `sync` reports later failures.
+            // The write waits only for free space in the cache. `sync` reports failures that occur
+            // later.
             file.write_at(offset, Bytes::copy_from_slice(&piece[..count])).await?;
             offset += count as u64;
         }

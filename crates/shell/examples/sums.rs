@@ -1,5 +1,5 @@
-//! Reads all files of a directory concurrently and prints a checksum of each, twice: the second
-//! time they come from the cache.
+//! Reads all files of a directory concurrently, twice, and prints a checksum of each file. The
+//! second time the data comes from the cache.
 //!
 //! ```text
 //! cargo run -p leasehold-shell --example sums -- 127.0.0.1 2049 /srv/data pictures
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::start()?;
     block_on(async {
         let mounted = mount(&runtime, &target, &who).await?;
-        // The path from the mounted directory to the requested one.
+        // The path from the mounted directory to the requested directory.
         let top = mounted.rest.join(&b'/');
         let options = Options::new(FileTime::default, u64::from(std::process::id()));
         let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options).await?;
@@ -36,7 +36,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let folder = [&top, folder.as_bytes()].join(&b'/');
         for _ in 0..2 {
             let start = Instant::now();
-            // All files are requested at once; the client limits the calls in progress.
+            // The program reads all files at once; the client limits the number of calls in
+            // progress.
             let listed = user.list(&folder, false).await?;
             let paths = listed.iter().map(|listed| [&folder, &b"/"[..], &listed.name].concat());
             let sums = paths.map(async |path| (sum(&user, &path).await, path));

@@ -20,15 +20,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let calling = leasehold_session::Options::stream();
     let target =
         Target { port: Some(port.parse()?), ..Target::new(host, export.as_bytes(), calling) };
-    // The superuser, if the server trusts the credential.
+    // The calls run as the superuser, if the server trusts the credential.
     let who = Credential::system("example", 0, 0, &[]);
 
     let runtime = Runtime::start()?;
     block_on(async {
         let mounted = mount(&runtime, &target, &who).await?;
-        // The path from the mounted directory to the requested one.
+        // The path from the mounted directory to the requested directory.
         let top = mounted.rest.join(&b'/');
-        // Each client of a server needs a different seed; only writers need the time of day.
+        // Each client of a server needs a different seed. This program does not write, so it does
+        // not need the time of day.
         let options = Options::new(FileTime::default, u64::from(std::process::id()));
         let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options).await?;
         let user = client.user(who);

@@ -1,4 +1,5 @@
-//! The client of a binding database: looks up servers and registers our own (`spec/binding.x`).
+//! The client of a binding database: looks up servers, and registers the server of this process
+//! (`spec/binding.x`).
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -52,13 +53,15 @@ pub struct Located {
 }
 
 impl Located {
-    /// Converts a reply if it is valid: it comes from an untrusted server, and people see it.
+    /// Converts a reply if all its fields are valid. The reply comes from an untrusted server, and
+    /// programs show its texts to users.
     fn of(bound: &Bound<'_>) -> Option<Self> {
         let name = core::str::from_utf8(bound.name.0).ok()?;
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
         let port = u16::try_from(bound.port).ok().filter(|port| *port != 0)?;
         let host = bound.host.0;
-        // A link-local address is useless without its link.
+        // A link-local address is useless without its link, which the reply does not contain, so
+        // the function rejects such an address.
         let is_of_link = matches!(host, IpAddr::V6(host) if host.is_unicast_link_local());
         let is_host = !host.is_unspecified() && !host.is_multicast() && !is_of_link;
         let address = SocketAddr::new(host, port);
@@ -112,15 +115,15 @@ impl Database {
     }
 }
 
-/// The registration of a server under a name, which ends when the value is dropped.
+/// The registration of a server under a name. The drop of the value ends the registration.
 pub struct Binding {
     renewal: Periodic,
     owner: Arc<Mutex<Owner>>,
 }
 
 impl Binding {
-    /// Registers a server at these addresses under a name, and repeats failed attempts. Logs the
-    /// reason of a failure.
+    /// Registers a server at these addresses under a name, and repeats the registration until the
+    /// value is dropped. Logs the reason of a failure.
     ///
     /// # Errors
     /// The system cannot start a thread.
@@ -146,7 +149,7 @@ impl Binding {
     }
 }
 
-/// The owner of a name.
+/// A server that owns a name in a binding database.
 struct Owner {
     database: Database,
     name: String,
@@ -208,8 +211,8 @@ impl Owner {
         Claim { name, identifier: self.identifier, port: port.into() }
     }
 
-    /// Connects from a served address, because the database binds the source address, and returns
-    /// the port that is served there (rule 5).
+    /// Connects from an address at which the server serves, because the database binds the source
+    /// address to the name. Returns the port of the server at that address (rule 5).
     fn connect(&self) -> io::Result<(Caller, u16)> {
         let mut failed = io::Error::new(ErrorKind::NotFound, "the server serves no address");
         for served in &self.served {
@@ -232,9 +235,9 @@ fn connect(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = SourcePort::PrivilegedIfPossible.open(|port| {
         let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // The send timeout also limits the connection attempt.
+        // In Linux the send timeout also limits the time of the connection attempt.
         sockopt::set_socket_timeout(&socket, Timeout::Send, Some(NAME_SERVICE_TIMEOUT))?;
-        // A former connection in TIME_WAIT does not block the port.
+        // With this option a former connection in TIME_WAIT does not block the port.
         sockopt::set_socket_reuseaddr(&socket, true)?;
         net::bind(&socket, &SocketAddr::new(from, port.unwrap_or(0)))?;
         net::connect(&socket, &to).map_err(|error| match error {
@@ -246,7 +249,7 @@ fn connect(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// Returns the meaning of a status and the remedy.
+/// Returns a text with the meaning of a status and the remedy.
 fn advice(status: Status) -> &'static str {
     match status {
         Status::Ok => "the name is bound",

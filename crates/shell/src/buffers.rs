@@ -6,7 +6,8 @@ use leasehold_wire::record::MARK_BYTES;
 
 use crate::limits::{LARGE_BUFFERS_MAX, RECEIVE_BYTES, RESERVE_FACTOR};
 
-/// The size of the largest record plus the bytes of the next one that a receive may return.
+/// The size of a large buffer: the largest record, and the bytes of the following record that the
+/// same receive may return.
 const LARGE_BYTES: usize = MARK_BYTES + MESSAGE_BYTES_MAX + RECEIVE_BYTES;
 
 /// The minimum buffer size for the rest of a record.
@@ -15,30 +16,31 @@ const REST_BYTES_MIN: usize = 512;
 // A full small buffer always grows to a large one, which holds any record.
 const _: () = assert!(RECEIVE_BYTES * RESERVE_FACTOR >= MARK_BYTES + MESSAGE_BYTES_MAX);
 
-/// The received bytes of a connection that are not yet split into records.
+/// The bytes that a connection has received and not yet split into records.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     pub(crate) bytes: BytesMut,
-    /// The size of the underlying buffer.
+    /// The size of the buffer that contains the bytes, including its free part.
     memory: usize,
 }
 
 impl Received {
-    /// Returns the size of the buffer that records from it keep alive.
+    /// Returns the size of the buffer. A record that is a part of the buffer keeps the whole buffer
+    /// alive.
     pub(crate) fn memory(&self) -> usize {
         self.memory
     }
 }
 
-/// A call, and the size of the memory that it keeps alive.
+/// A call, and the size of the memory that the call keeps alive.
 pub(crate) struct Held {
     pub(crate) call: Bytes,
     pub(crate) memory: usize,
 }
 
 impl Held {
-    /// Creates a call from a buffer of the given size. A small call, which may wait long, was
-    /// copied out of the buffer; a larger call keeps the whole buffer alive.
+    /// Creates a call from a buffer of the given size. A small call was copied out of the buffer,
+    /// because it may wait long; a larger call keeps the whole buffer alive.
     pub(crate) fn of(call: Bytes, memory: usize) -> Self {
         let is_shared = call.len() >= COPY_BYTES_MAX;
         Self { memory: if is_shared { memory.max(call.len()) } else { call.len() }, call }
@@ -47,9 +49,9 @@ impl Held {
 
 /// The receive buffers of one loop.
 ///
-/// A connection borrows a buffer for its turn and keeps none while it is idle, so thousands of idle
-/// connections use no memory. A record in use keeps its part of a buffer alive; the free part is
-/// reused, and the whole buffer once the record is dropped.
+/// A connection borrows a buffer for its turn and has no buffer while it is idle, so thousands of
+/// idle connections use no memory. A record in use keeps its buffer alive. The loop reuses the free
+/// part of such a buffer, and the whole buffer when the record has been dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     small: BytesMut,
@@ -57,7 +59,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Makes room to receive at least `missing` bytes.
+    /// Gives the connection free buffer space for at least `missing` bytes.
     pub(crate) fn make_room(&mut self, received: &mut Received, missing: usize) {
         if received.memory == 0 {
             *received = Received { bytes: core::mem::take(&mut self.small), memory: RECEIVE_BYTES };
@@ -81,7 +83,7 @@ impl Buffers {
         self.give(core::mem::take(received));
     }
 
-    /// Takes back the memory that a connection does not need until more data arrives.
+    /// Takes back the buffer space that a connection does not need until more data arrives.
     pub(crate) fn settle(&mut self, received: &mut Received) {
         let rest = received.bytes.len();
         if rest == 0 {
@@ -119,7 +121,7 @@ impl Buffers {
         }
     }
 
-    /// Returns true if there is no memory to free.
+    /// Returns true if the loop keeps no unused buffer that it could free.
     pub(crate) fn is_empty(&self) -> bool {
         self.small.capacity() == 0 && self.large.is_empty()
     }
@@ -135,7 +137,8 @@ impl Buffers {
 mod tests {
     use super::*;
 
-    /// Simulates a connection that receives `bytes`, after which `missing` more bytes are missing.
+    /// Simulates a connection that receives `bytes` bytes, after which `missing` bytes of a record
+    /// are still missing.
     fn receive(buffers: &mut Buffers, received: &mut Received, bytes: usize, missing: usize) {
         let mut left = bytes;
         while left > 0 {

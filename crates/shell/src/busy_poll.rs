@@ -1,29 +1,35 @@
-//! Decides whether to poll for events for a moment before sleeping.
+//! The decision of a loop to poll for events for a short time before it sleeps.
 //!
-//! A sleep and a wake-up cost more than a short poll, so if the next call arrives within
-//! microseconds, polling more than doubles the rate of a client with one call in flight. If other
-//! threads need the processor, polling takes it from them. So a loop polls only after recent
-//! traffic, only while it pays, and only while no other threads wait to run.
+//! A sleep and a wake-up cost more than a short poll. If the next call arrives within microseconds,
+//! polling more than doubles the rate of a client with one call in flight. If other threads need
+//! the processor, polling takes processor time from these threads. A loop therefore polls only
+//! after recent traffic, only while polls find events often enough, and only while no other threads
+//! wait to run.
 
 use core::time::Duration;
 
-/// The maximum time of a poll before a sleep: the delay of a nearby client.
+/// The maximum time for which a loop polls before it sleeps. The value is the time in which a
+/// client on a nearby machine typically sends its next call.
 pub(crate) const LOOK_MAX: Duration = Duration::from_micros(25);
 
-/// If a yield of the processor takes longer than this, another thread has used it.
+/// If a yield of the processor takes longer than this time, another thread has run during the
+/// yield.
 pub(crate) const CROWD_MIN: Duration = Duration::from_micros(5);
 
-/// A wait longer than this ends recent traffic.
+/// After a wait longer than this time the traffic does not count as recent, and the loop sleeps
+/// without a poll.
 const RECENT_MAX: Duration = Duration::from_micros(500);
 
 const CREDIT_MAX: u32 = 64;
-/// The cost of a poll without an event, in successful polls.
+/// The number of successful polls that balance one poll without an event.
 const MISS_COST: u32 = 4;
-/// The cost of a poll during which other threads needed the processor.
+/// The number of successful polls that balance one poll during which other threads needed the
+/// processor.
 const CROWD_COST: u32 = 16;
-/// The number of waits before another attempt, and its initial credit. While other threads need the
-/// processor, the number doubles each time up to a limit: an attempt gives the processor to them
-/// for a millisecond.
+/// The number of waits without a poll after polls have failed too often. While other threads need
+/// the processor, the number doubles with each attempt up to a limit, because an attempt may give
+/// the processor to these threads for a millisecond. `CREDIT_ANEW` is the credit at the start of an
+/// attempt.
 const PAUSE: u32 = 512;
 const DOUBLINGS_MAX: u32 = 6;
 const CREDIT_ANEW: u32 = 16;
@@ -39,7 +45,7 @@ pub(crate) enum Look {
     Crowded,
 }
 
-/// Records whether polling pays.
+/// The record of successful and failed polls, from which the loop decides if it polls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spin {
     credit: u32,
@@ -90,7 +96,8 @@ mod tests {
 
     const SHORT: Duration = Duration::from_micros(20);
 
-    /// Returns how many of the given waits begin with a poll if every poll has this result.
+    /// Returns the number of waits, among the given number, that begin with a poll if every poll
+    /// has this result.
     fn looks(spin: &mut Spin, waits: u32, look: Look) -> u32 {
         let mut count = 0;
         for _ in 0..waits {

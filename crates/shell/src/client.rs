@@ -1,10 +1,10 @@
 //! The client's side of the shell: sockets, a thread and a clock for sessions.
 //!
-//! A [`Runtime`] is one thread that receives for any number of sessions, opens their connections
-//! and keeps their timers. The thread that first polls a call sends it directly, without the
-//! runtime's thread; the reply wakes the waiting task. [`mount`] finds a server and mounts one of
-//! its exports. A server that calls other servers lets its own loops receive the replies
-//! ([`Runtime::beside_loops`]).
+//! A [`Runtime`] is one thread that receives messages for any number of sessions, opens their
+//! connections and runs their timers. The thread that first polls a call sends the call itself,
+//! without the runtime's thread. The reply wakes the task that waits for the call. [`mount`] finds
+//! a server and mounts one of its exports. In a server that calls other servers, the server's own
+//! loops can receive the replies ([`Runtime::beside_loops`]).
 
 mod find;
 mod hub;

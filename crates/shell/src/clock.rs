@@ -16,7 +16,7 @@ pub fn now() -> Time {
     Time::from_nanoseconds(seconds * 1_000_000_000 + nanoseconds)
 }
 
-/// The time of day.
+/// Returns the time of day.
 #[must_use]
 pub fn time_of_day() -> FileTime {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -28,7 +28,7 @@ pub fn time_of_day() -> FileTime {
 #[must_use]
 pub fn seconds_since_1970() -> u32 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // The protocol has no more bits either.
+    // The time protocol has 32 bits as well, so a later time becomes the greatest value.
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
@@ -55,7 +55,7 @@ pub fn discipline() -> io::Result<Discipline> {
     Ok(Discipline {
         is_synchronized: !unsynchronized,
         error_max_s: error / 1e6,
-        // The kernel's unit is 1/65,536 part per million.
+        // The kernel reports the frequency in units of 1/65,536 part per million.
         drift_ppm: frequency / 65_536.0,
     })
 }

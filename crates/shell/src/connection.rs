@@ -34,41 +34,46 @@ pub(crate) struct Connection {
     trust: Trust,
     received: Received,
     splitter: Splitter,
-    /// A lower bound for the missing bytes of the next record; with zero, a complete record may be
-    /// present.
+    /// A lower bound for the number of missing bytes of the next record. If it is zero, a complete
+    /// record may be present.
     missing: usize,
     threshold: Threshold,
     outbox: Outbox,
-    /// The memory for replies, and for received data, that the loop has counted for this
-    /// connection.
+    /// The number of bytes for unsent replies that the loop has counted for this connection. `held`
+    /// is the number of bytes for received data.
     unsent: usize,
     held: usize,
-    /// The number of waiting calls, and the memory that they hold.
+    /// The number of waiting calls of this connection. `parked_bytes` is the memory that these
+    /// calls hold.
     parked: u32,
     parked_bytes: usize,
     departure: Departure,
-    /// True if the socket may have data to read, and if it accepts data to send.
+    /// True if the socket may have data to read. `writable` is true if the socket accepts data to
+    /// send.
     readable: bool,
     writable: bool,
-    /// True if the end of the client's stream has arrived, and if it was read.
+    /// True if the end of the client's stream has arrived at the socket. `ended` is true if the
+    /// loop has read this end.
     end_came: bool,
     ended: bool,
     /// True if the connection is in the loop's list of connections with work.
     pub(crate) listed: bool,
-    /// True if the connection is in the loop's list of connections that wait for room.
+    /// True if the connection is in the loop's list of connections that wait until fewer calls of
+    /// the loop wait.
     pub(crate) wants_room: bool,
-    /// The last time at which bytes were transferred in either direction.
+    /// The last time at which the connection transferred bytes in either direction.
     moved: Time,
 }
 
-/// The result of a turn.
+/// The result of a turn of a connection: one receive, the answers to the complete calls, and one
+/// send.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// The connection has more work now.
     Again,
     /// The connection waits for an event.
     Wait,
-    /// The connection has more work when the loop has room for more calls.
+    /// The connection has received calls that it cannot answer until fewer calls of the loop wait.
     NoRoom,
 }
 
@@ -85,14 +90,15 @@ pub(crate) enum Closing {
     Panicked,
     /// No bytes were transferred for too long in the middle of a record or a reply.
     Stalled,
-    /// The connections hold too much memory for partly received large records or for unread
-    /// replies, and this one has been idle for longest; or its address has more connections than an
-    /// address that requests a new one, and this one has been idle for longest.
+    /// Other connections need resources, and this connection has been idle for longest. Either the
+    /// connections of the loop hold too much memory for partly received records or unread replies,
+    /// or the address of this connection has more connections than another address that requests a
+    /// new connection.
     Crowded,
 }
 
 impl Closing {
-    /// Returns the fault of the client, if a fault is the reason.
+    /// Returns a text with the client's fault, if a fault is the reason for the close.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         match self {
             Self::Garbled(record::Error::TooLong) => Some("sends more than the largest message"),
@@ -140,7 +146,8 @@ impl Connection {
     }
 
     /// Records that the socket has more data to read, has reached the end of the stream, or accepts
-    /// more data. Returns true if the end is new; the caller then calls [`Self::tell_end`].
+    /// more data. Returns true if the end of the stream is new; the caller must then call
+    /// [`Self::tell_end`].
     pub(crate) fn note(&mut self, readable: bool, end: bool, writable: bool) -> bool {
         self.readable |= readable || end;
         self.writable |= writable;
@@ -149,14 +156,15 @@ impl Connection {
 
     /// Informs the service that the client has ended the stream.
     ///
-    /// The loop calls this at the arrival of the end, and not only when it reads the end or closes
-    /// the connection: calls may wait long, or replies may stay unread, and the client may
-    /// reconnect meanwhile and retransmit.
+    /// The loop calls this function when the end arrives at the socket, and not only when it reads
+    /// the end or closes the connection. The loop may not read the end for a long time, because
+    /// calls wait or replies stay unread, and meanwhile the client may reconnect and retransmit its
+    /// calls.
     pub(crate) fn tell_end(&self, key: Key, bench: &LoopContext) {
         bench.shared.handler.connection_closed(self.from, bench.connection_id(key));
     }
 
-    /// Accepts the reply of a call that waited; the connection's next turn sends it.
+    /// Accepts the reply of a call that waited; the connection sends it in its next turn.
     pub(crate) fn complete(
         &mut self,
         reply: Option<Message>,
@@ -170,7 +178,7 @@ impl Connection {
         }
     }
 
-    /// Accepts a message for the client; the connection's next turn sends it.
+    /// Accepts a message for the client; the connection sends it in its next turn.
     pub(crate) fn post(&mut self, message: Message, bench: &mut LoopContext) {
         bench.lend(&mut self.outbox);
         bench.keep(self.outbox.push(message));
@@ -205,7 +213,8 @@ impl Connection {
             }
             let calls = self.answer(key, bench)?;
             if self.end_came && calls > 0 {
-                // These calls belong to a stream that has ended, like the earlier ones.
+                // The service must learn that these calls, too, belong to a stream that has ended.
+                // Otherwise it would not accept their retransmissions on another connection.
                 self.tell_end(key, bench);
             }
         }
@@ -250,8 +259,10 @@ impl Connection {
                 self.tell_end(key, bench);
             }
             Ok(count) => {
-                // A short read has emptied the socket, and later data raises a new edge; but the
-                // end of the stream may have raised its edge together with this data.
+                // A short read has emptied the socket, and later data raises a new event, so the
+                // socket is no longer readable. But the end of the stream may have raised its event
+                // together with this data, and then no new event follows, so the loop must read
+                // again.
                 self.readable = count == room || self.end_came;
                 self.missing = self.missing.saturating_sub(count);
                 self.moved = bench.now;
@@ -296,7 +307,8 @@ impl Connection {
         Ok(calls)
     }
 
-    /// Sends as much as the socket accepts, but no part of a large reply before its turn.
+    /// Sends as much as the socket accepts, but no part of a large reply before the connection has
+    /// the permission to send it.
     fn send(&mut self, key: Key, bench: &mut LoopContext) -> Result<(), Closing> {
         let before = self.outbox.len();
         if before >= LARGE_BYTES && self.departure.is_free() {
@@ -320,12 +332,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives the turn to send its large reply.
+    /// Records that the connection has received the permission to send its large reply.
     pub(crate) fn depart(&mut self, now: Time) {
         self.departure.begin(self.outbox.len(), now);
     }
 
-    /// Returns true if the connection has a turn to send or waits for one.
+    /// Returns true if the connection has the permission to send a large reply or waits for it.
     pub(crate) const fn departs(&self) -> bool {
         !self.departure.is_free()
     }
@@ -362,7 +374,7 @@ impl Connection {
         self.parked > 0
     }
 
-    /// Returns the memory of the connection.
+    /// Gives the memory of the connection back to the loop.
     pub(crate) fn end(mut self, bench: &mut LoopContext) {
         bench.unsent -= self.unsent;
         bench.held -= self.held;

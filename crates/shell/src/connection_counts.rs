@@ -32,9 +32,9 @@ impl ConnectionCounts {
         self.counts().get(&address).map_or(0, |loops| loops.values().sum())
     }
 
-    /// Returns the address with the most connections, and the loop with most of these. Returns
-    /// `None` if `address` would have as many after it gained one connection and the other lost
-    /// one.
+    /// Returns the address with the most connections, and the loop that has most of these
+    /// connections. Returns `None` unless that address has at least two connections more than
+    /// `address`.
     pub(crate) fn ahead_of(&self, address: IpAddr) -> Option<(IpAddr, usize)> {
         let counts = self.counts();
         let sum = |loops: &BTreeMap<usize, usize>| loops.values().sum::<usize>();
@@ -45,7 +45,8 @@ impl ConnectionCounts {
     }
 
     fn counts(&self) -> MutexGuard<'_, BTreeMap<IpAddr, BTreeMap<usize, usize>>> {
-        // No code under the lock panics between two dependent changes.
+        // The poison of the mutex is ignored, because no code panics between two dependent changes
+        // of the counts.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A Unix socket with the name `control` in the state directory. Only the server's own user and
 //! root may use it; the kernel reports the user of a peer. A peer sends any number of lines, and
-//! the server replies to each with one line; this module does not interpret the lines. One server
-//! of a state directory has the name until it ends in any way or another server takes the name.
+//! the server replies to each with one line; this module does not interpret the lines. A server of
+//! a state directory has the name until the server ends, or until another server takes the name.
 
 use core::time::Duration;
 use std::ffi::OsStr;
@@ -31,7 +31,8 @@ const NAME: &str = "control";
 /// The maximum length of a request line.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// The maximum length of a reply line: a page of facts on each of many clients.
+/// The maximum length of a reply line, in bytes: enough for a page of data about each of many
+/// clients.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// The maximum number of concurrent peers.
@@ -40,14 +41,15 @@ const ASKERS_MAX: usize = 16;
 /// The maximum path length in the address of a Unix socket.
 const ADDRESS_BYTES_MAX: usize = 107;
 
-/// A function that answers a line with a line; neither line has its line end.
+/// A function that returns the reply line to a request line. Neither line contains its line end.
 pub type Answerer = dyn Fn(&str) -> String + Send + Sync;
 
 /// A control socket, whose name is removed when the value is dropped.
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
-    /// The inode number of the socket while no other server has taken the name.
+    /// The inode number of the socket file, by which the drop detects that another server has taken
+    /// the name.
     file: Option<u64>,
     listener: Arc<UnixListener>,
     ends: Arc<AtomicBool>,
@@ -58,7 +60,7 @@ impl Control {
     /// Listens in a state directory.
     ///
     /// # Errors
-    /// The socket cannot be created, or another server has it ([`ErrorKind::AddrInUse`]).
+    /// The socket cannot be created, or another server listens there ([`ErrorKind::AddrInUse`]).
     pub fn listen(state: &Path, answerer: Arc<Answerer>) -> io::Result<Self> {
         if connect(state).is_ok() {
             return Err(ErrorKind::AddrInUse.into());
@@ -66,14 +68,15 @@ impl Control {
         Self::take(state, answerer)
     }
 
-    /// Listens in a state directory and takes the name from a server that had it.
+    /// Listens in a state directory, and takes the name of the socket from a server that has it.
     ///
     /// # Errors
     /// The socket cannot be created.
     pub fn take(state: &Path, answerer: Arc<Answerer>) -> io::Result<Self> {
         own::must_be_own();
         let path = state.join(NAME);
-        // The socket becomes reachable only after its permissions are restricted.
+        // The socket gets a private name first, and is renamed only after its permissions are
+        // restricted, so that no other user can connect in between.
         let own = own_name(state, NAME)?;
         let listener = at(&own, |own| UnixListener::bind(own))?;
         let named = fs::set_permissions(&own, Permissions::from_mode(0o600))
@@ -98,7 +101,7 @@ impl Drop for Control {
         if number_of(&self.path) == self.file {
             let _ = fs::remove_file(&self.path);
         }
-        // Wakes the thread that accepts.
+        // The shutdown wakes the thread that waits in `accept`, so that the thread can end.
         let _ = rustix::net::shutdown(&*self.listener, Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
@@ -116,7 +119,8 @@ fn accept(listener: &UnixListener, ends: &AtomicBool, answerer: &Arc<Answerer>) 
     let seats = Arc::new(());
     while !ends.load(Ordering::Acquire) {
         let Ok((stream, _)) = listener.accept() else {
-            // The process may be out of descriptors for now.
+            // The process may be out of descriptors for a while, so the thread waits a moment and
+            // retries.
             thread::sleep(Duration::from_millis(10));
             continue;
         };
@@ -124,9 +128,10 @@ fn accept(listener: &UnixListener, ends: &AtomicBool, answerer: &Arc<Answerer>) 
             continue;
         }
         let (answerer, seat) = (Arc::clone(answerer), Arc::clone(&seats));
-        // If the system cannot start a thread, the stream ends, which the peer detects.
+        // If the system cannot start a thread, the closure with the stream is dropped. The peer
+        // then detects the end of the stream.
         let _ = own::spawn("asker", move || {
-            // A peer may leave at any time; that is no error.
+            // A peer may disconnect at any time, so an error of the stream needs no report.
             let _ = converse(&stream, &answerer);
             drop(seat);
         });
@@ -147,8 +152,9 @@ fn converse(stream: &UnixStream, answerer: &Arc<Answerer>) -> io::Result<()> {
         line.clear();
         lines.by_ref().take(LINE_BYTES_MAX).read_line(&mut line)?;
         let Some(asked) = line.strip_suffix('\n') else { return Ok(()) };
-        // Each request runs on a thread of its own: one request makes the server read files as a
-        // user, and the next one makes it write its state directory.
+        // Each request runs on a separate thread: one request may make its thread act as a user,
+        // and the next request may write the state directory, which such a thread must not do (see
+        // `own`).
         let (answerer, asked) = (Arc::clone(answerer), asked.to_owned());
         let answer = own::spawn("answer", move || answerer(&asked))?.join();
         let mut answer = answer.map_err(|_| io::Error::other("the answer panicked"))?;
@@ -171,7 +177,8 @@ impl Asker {
     /// neither as the owner of the directory nor as root ([`ErrorKind::PermissionDenied`]).
     pub fn connect(state: &Path) -> io::Result<Self> {
         let stream = connect(state)?;
-        // Any user can make a socket in a directory like /tmp, under any name.
+        // Any user can create a socket with any name in a directory like /tmp, so the listening
+        // process must run as the owner of the directory or as root.
         let owner = fs::metadata(state)?.uid();
         let (_, peer) = sys::peer_of(&stream)?;
         if peer != owner && peer != 0 {
@@ -183,7 +190,7 @@ impl Asker {
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// Returns the process that listens at the socket, as the kernel recorded it.
+    /// Returns the id of the process that listens at the socket, as the kernel has recorded it.
     ///
     /// # Errors
     /// The kernel does not report the process.
@@ -217,14 +224,16 @@ impl Asker {
 
     /// Waits until the server at the other end has ended.
     pub fn outlast(mut self) {
-        // Any end of the connection means that the other end is gone.
+        // The copy ends with or without an error when the server has closed the connection, so the
+        // result is ignored.
         let _ = io::copy(&mut self.stream, &mut io::sink());
     }
 }
 
 /// Returns the directories of control sockets that the kernel lists in this network namespace. Any
-/// user can create a socket of this name in a directory that the user may write, so the caller must
-/// check the directory ([`private::is_own_directory`](crate::private::is_own_directory)).
+/// user can create a socket of this name in a directory that the user may write. The caller must
+/// therefore check each directory
+/// ([`private::is_own_directory`](crate::private::is_own_directory)).
 #[must_use]
 pub fn places() -> Vec<PathBuf> {
     listed(&fs::read("/proc/net/unix").unwrap_or_default())
@@ -235,7 +244,8 @@ fn listed(table: &[u8]) -> Vec<PathBuf> {
     let place = |line: &[u8]| {
         let start = line.iter().position(|byte| *byte == b'/')?;
         let path = Path::new(OsStr::from_bytes(&line[start..]));
-        // The kernel lists the name under which the server created the socket, before the rename.
+        // The kernel lists the private name under which the server created the socket, and not the
+        // name after the rename, so the code parses the private name.
         let mark = path.file_name()?.to_str()?.strip_prefix(NAME)?.strip_prefix('.')?;
         let is_mark = mark.len() == 16 && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_mark.then(|| path.parent().map(Path::to_path_buf)).flatten()
@@ -247,7 +257,8 @@ fn connect(state: &Path) -> io::Result<UnixStream> {
     at(&state.join(NAME), |path| UnixStream::connect(path))
 }
 
-/// Performs an action with a socket address whose directory path may exceed the length limit.
+/// Performs an action with the address of a socket, even if its path exceeds the length limit of
+/// socket addresses.
 fn at<T>(path: &Path, act: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
     if path.as_os_str().len() <= ADDRESS_BYTES_MAX {
         return act(path);
@@ -318,7 +329,8 @@ mod tests {
 
     #[test]
     fn server_of_another_user_is_rejected() {
-        // Only root can run a program as another user.
+        // Only root can run a program as another user, so the test does nothing in a process of an
+        // ordinary user.
         if !rustix::process::geteuid().is_root() {
             return;
         }

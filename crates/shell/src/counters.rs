@@ -23,7 +23,8 @@ pub struct Counters {
     pub datagrams_dropped: AtomicU64,
     /// Calls in which the service panicked.
     pub panics: AtomicU64,
-    /// Turns that ended because too many calls of a client or a loop waited.
+    /// Turns of connections that ended because too many calls of the connection or of the loop
+    /// waited.
     pub parked_limit_met: AtomicU64,
 }
 

@@ -28,8 +28,8 @@ struct Sender {
 
 /// A datagram socket.
 ///
-/// It does not queue replies: if the socket rejects one, the reply is dropped and the client
-/// retransmits its call.
+/// The server does not queue datagram replies: if the socket rejects a reply, the server drops the
+/// reply, and the client retransmits its call.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     pub(crate) socket: OwnedFd,
@@ -38,7 +38,7 @@ pub(crate) struct Datagrams {
     place: usize,
     /// True if the socket may have more to read.
     pub(crate) readable: bool,
-    /// The number of waiting calls.
+    /// The number of waiting calls that arrived at this socket.
     parked: u32,
 }
 
@@ -52,14 +52,15 @@ impl Datagrams {
         self.readable && bench.receiving && self.parked < SOCKET_PARKED_MAX && bench.has_room()
     }
 
-    /// Returns true if no call waits.
+    /// Returns true if no call that arrived at this socket waits.
     pub(crate) fn is_done(&self) -> bool {
         self.parked == 0
     }
 
     /// Answers received datagrams, up to a limit.
     pub(crate) fn turn(&mut self, bench: &mut LoopContext, judge: &mut Judge) {
-        // The owner of a sender's socket does not change within one turn.
+        // The trust in a sender does not change within one turn, so consecutive datagrams from one
+        // address share one check.
         let mut last: Option<(Route, Sender)> = None;
         let mut received = Received::default();
         for _ in 0..BATCH_DATAGRAMS_MAX {
@@ -87,7 +88,8 @@ impl Datagrams {
                 }
                 Ok(None) => received.bytes.clear(),
                 Err(Errno::AGAIN) => self.readable = false,
-                // An earlier reply did not reach its client, which retransmits its call.
+                // The error reports that an earlier reply did not reach its client. The client
+                // retransmits its call, so the loop continues.
                 Err(_) => {}
             }
         }

@@ -1,4 +1,5 @@
-//! An event loop: waits for events and gives each connection with work its turn.
+//! An event loop: waits for events, and then gives each connection with work a turn. In a turn a
+//! connection receives once, answers the complete calls, and sends once.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -36,7 +37,7 @@ use crate::tasks::Origin;
 /// The maximum number of events in one wait.
 const EVENTS_MAX: usize = 256;
 
-/// The subject of an event, in the form that the kernel stores.
+/// The subject of an event, which the kernel stores as 64 bits of event data.
 #[derive(Clone, Copy)]
 enum Token {
     Connection(Key),
@@ -80,7 +81,7 @@ impl Token {
     }
 }
 
-/// A listening socket, and whether connections may be pending there.
+/// A listening socket. `pending` is true if connections may be waiting there to be accepted.
 struct Listener {
     socket: OwnedFd,
     pending: bool,
@@ -92,25 +93,26 @@ pub(crate) struct EventLoop {
     listeners: Vec<Listener>,
     datagrams: Vec<Datagrams>,
     connections: Slab<Connection>,
-    /// Connections with work, each once, in the order of their turns.
+    /// The connections with work, in the order of their turns; each connection occurs once.
     listed: VecDeque<Key>,
-    /// Connections that lost their turn for lack of room, each once, in that order.
+    /// The connections that have calls but cannot answer them because too many calls of the loop
+    /// wait, in the order of this event; each connection occurs once.
     want_room: VecDeque<Key>,
     spin: Spin,
     last_wait: Duration,
     bench: LoopContext,
     judge: Judge,
     requests: Requests,
-    /// The connections of its calls to other servers.
+    /// The connections that carry the loop's own calls to other servers.
     seat: Seat,
-    /// Reused memory for the calls that the loop itself woke, and the number of rounds for which
-    /// they were deferred.
+    /// Reused memory for the list of calls that the loop itself has woken. `put_off` is the number
+    /// of rounds for which the loop has deferred these calls.
     own: Vec<u32>,
     put_off: u32,
-    /// The time at which all waiting ends, once the server stops.
+    /// The time at which the loop ends even if calls still wait; `None` until the server stops.
     deadline: Option<Time>,
     swept: Time,
-    /// The next time to wake the handler, if this loop does that.
+    /// The next time at which this loop calls the handler's `wake`; only the first loop does so.
     wake: Option<Time>,
 }
 
@@ -209,7 +211,7 @@ impl EventLoop {
         SWEEP_INTERVAL.min(self.bench.shared.stall_max)
     }
 
-    /// The first loop wakes the handler for all loops.
+    /// Calls the handler's `wake`, which the first loop does for all loops.
     fn wake_handler(&mut self) {
         if self.bench.remote.index == 0 {
             self.wake = self.bench.shared.handler.wake(self.bench.now);
@@ -300,7 +302,8 @@ impl EventLoop {
         match Token::unpack(event.data) {
             Token::Bell => {}
             Token::Listener(at) => {
-                // There are no listeners once the server stops.
+                // After the server has stopped there are no listeners, so an old event may find
+                // none.
                 if let Some(listener) = self.listeners.get_mut(at) {
                     listener.pending = true;
                 }
@@ -311,7 +314,8 @@ impl EventLoop {
                 let Some(connection) = self.connections.get_mut(key) else { return };
                 use epoll::EventFlags as Flags;
                 let flags = event.flags;
-                // After a reset or a full close, the connection cannot send.
+                // After a reset or a full close the connection cannot send any more, so it is
+                // closed.
                 if flags.intersects(Flags::ERR | Flags::HUP) {
                     let error = sockopt::socket_error(&connection.socket);
                     let error = error.ok().and_then(Result::err).unwrap_or(Errno::PIPE);
@@ -337,7 +341,8 @@ impl EventLoop {
                             self.bench.shared.hand_out(Accepted { socket, from });
                         }
                     }
-                    // For example, a connection was aborted before it was accepted.
+                    // The error concerns one connection only, for example a connection that was
+                    // aborted before it was accepted. The loop continues with the next connection.
                     Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
                     Err(error) => {
                         listener.pending = false;
@@ -371,7 +376,8 @@ impl EventLoop {
             }
         }
         for key in requests.departing.drain(..) {
-            // A closed connection has already left the queue.
+            // A connection that was closed meanwhile is ignored; the close has already released its
+            // permission to send.
             if let Some(connection) = self.connections.get_mut(key) {
                 connection.depart(self.bench.now);
                 self.list(key);
@@ -386,14 +392,16 @@ impl EventLoop {
             self.wake_handler();
         }
         for whom in requests.told.drain(..) {
-            // The requester may have given up.
+            // The send fails if the requester has given up, which needs no further action.
             drop(whom.send(Box::new(self.tell())));
         }
         if let Some(deadline) = requests.stop.take() {
             self.deadline = Some(deadline);
             self.bench.receiving = false;
             for listener in self.listeners.drain(..) {
-                // Another process may continue with the socket, which stays open in that case.
+                // If another process continues with the socket, the socket stays open after this
+                // drop. It must leave the epoll set explicitly, or the loop would still receive its
+                // events.
                 let _ = epoll::delete(&self.epoll, &listener.socket);
             }
         }
@@ -414,7 +422,7 @@ impl EventLoop {
         Told { report, account }
     }
 
-    /// Closes the connection from an address that has been idle for longest.
+    /// Among the connections from an address, closes the connection that has been idle for longest.
     fn crowd_out(&mut self, address: IpAddr) {
         let from_there = self.connections.iter().filter(|(_, one)| one.from.ip() == address);
         if let Some((key, _)) = from_there.min_by_key(|(_, one)| one.rests_since()) {
@@ -423,8 +431,8 @@ impl EventLoop {
     }
 
     fn add(&mut self, Accepted { socket, from }: Accepted) {
-        // Failures of these options reduce speed or delay the detection of failures, and nothing
-        // else.
+        // The results are ignored: without one of these options the connection is only slower, or a
+        // dead client is detected later.
         let (idle, interval, count) = KEEPALIVE;
         let _ = sockopt::set_tcp_nodelay(&socket, true);
         let _ = sockopt::set_socket_keepalive(&socket, true);
@@ -435,7 +443,8 @@ impl EventLoop {
             let _ = sys::hold_unsent(&socket, SOCKET_BYTES);
         }
         let Some(Ok(to)) = net::getsockname(&socket).ok().map(SocketAddr::try_from) else {
-            // The client has already disconnected.
+            // The call fails if the client has already disconnected, so the connection is only
+            // counted as ended.
             self.bench.shared.connection_ended(from, self.bench.remote.index);
             return;
         };
@@ -476,9 +485,9 @@ impl EventLoop {
         }
     }
 
-    /// Continues the calls that were woken in this round by other calls of this loop, or that
-    /// yielded to the calls received together with them. Calls with work come first, for a limited
-    /// number of rounds.
+    /// Continues the calls that other calls of this loop have woken in this round, and the calls
+    /// that have yielded to other calls. While connections with work remain, the loop defers this
+    /// for at most [`PUT_OFF_MAX`] rounds, so that more calls share one result, such as a sync.
     fn go_on_with_own(&mut self) {
         if !self.listed.is_empty() && self.put_off < PUT_OFF_MAX {
             self.put_off += 1;
@@ -493,7 +502,8 @@ impl EventLoop {
         self.own = own;
     }
 
-    /// Gives turns to connections that wait for room, the longest wait first, while there is room.
+    /// While more calls may wait in this loop, gives turns to the connections in `want_room`, the
+    /// longest wait first.
     fn use_room(&mut self) {
         for _ in 0..self.want_room.len() {
             if !self.bench.has_room() {
@@ -541,15 +551,18 @@ impl EventLoop {
             }
         }
         while self.bench.unsent >= LOOP_UNSENT_BYTES_MAX {
-            // Connections that are not blocked have not had their turn to send yet.
+            // Only connections whose client does not read (blocked connections) are closed. If
+            // there are none, the memory belongs to replies that the loop has not tried to send
+            // yet, and the loop must not close any connection.
             if !self.crowd_out_one(self.bench.unsent, Connection::blocked) {
                 break;
             }
         }
     }
 
-    /// Closes the connection that has been idle for longest among the connections that hold at
-    /// least the mean amount; a smaller holding is not worth a close. Returns true if there is one.
+    /// Among the connections that hold at least the mean amount of memory, closes the connection
+    /// that has been idle for longest. The close of a connection with less memory would free too
+    /// little. Returns true if a connection was closed.
     fn crowd_out_one(&mut self, all: usize, held_by: fn(&Connection) -> usize) -> bool {
         let mean = all / self.connections.len().max(1);
         let holds = |(_, one): &(Key, &Connection)| held_by(one) >= mean.max(1);
@@ -569,7 +582,8 @@ impl EventLoop {
                 self.want_room.retain(|other| *other != key);
             }
             let shared = &self.bench.shared;
-            // The counters are complete before the service learns of the end.
+            // The loop updates the counters before it informs the service of the end, so that the
+            // counters include this connection from then on.
             match closing {
                 Closing::Garbled(_) => Counters::count(&shared.counters.connections_garbled),
                 Closing::Stalled => Counters::count(&shared.counters.connections_stalled),
@@ -592,7 +606,7 @@ impl EventLoop {
         }
     }
 
-    /// Closes stalled connections, and accepts connections that failed before.
+    /// Closes stalled connections, and tries again to accept connections after earlier failures.
     fn sweep(&mut self) {
         let now = self.bench.now;
         self.swept = now;
@@ -610,7 +624,8 @@ impl EventLoop {
         self.wake_handler();
     }
 
-    /// Receives pending parts of large calls, so that a slow sender does not count as stalled.
+    /// Receives pending parts of large calls that have raised no event (see `rcvlowat`), so that a
+    /// slow sender does not count as stalled.
     fn look_for_more(&mut self) {
         let may = self.connections.iter().filter(|(_, one)| one.may_have_more());
         let keys: Vec<Key> = may.map(|(key, _)| key).collect();

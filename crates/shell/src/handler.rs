@@ -16,9 +16,9 @@ pub trait Handler: Send + Sync {
     /// Answers one RPC message; returns nothing if there must be no reply.
     fn answer(&self, arrival: Arrival, message: Bytes, writer: Writer) -> Response;
 
-    /// Receives the end of a stream: when the client has ended it, although replies may still be
-    /// outstanding; again after later calls of that stream; and again when the connection is
-    /// closed.
+    /// Receives the end of a stream. The loop calls this method when the client has ended the
+    /// stream, although replies may still be outstanding; again after later calls of that stream;
+    /// and again when the connection is closed.
     fn connection_closed(&self, from: SocketAddr, connection: ConnectionId);
 
     /// Performs due work and returns the time of the next work. The loop calls again at that time,
@@ -50,7 +50,7 @@ impl Handler for Portmapper {
         MaybeReady::now(Self::answer(self, asked, &message, writer)).into()
     }
 
-    // The service keeps no state of clients.
+    // This service has no state of clients, so the end of a connection has no effect.
     fn connection_closed(&self, _: SocketAddr, _: ConnectionId) {}
 
     fn wake(&self, _: Time) -> Option<Time> {
@@ -69,10 +69,10 @@ impl Handler for Names {
         MaybeReady::now(Self::answer(self, asked, &message, writer)).into()
     }
 
-    // Registered names outlive connections.
+    // Registered names outlive connections, so the end of a connection has no effect.
     fn connection_closed(&self, _: SocketAddr, _: ConnectionId) {}
 
-    // Expired names are removed at the next lookup.
+    // The service removes expired names at the next lookup, so there is no work at a certain time.
     fn wake(&self, _: Time) -> Option<Time> {
         None
     }

@@ -1,11 +1,11 @@
-//! A small HTTP/1.1 server of read-only pages: one request for each connection, one thread for each
-//! of a few connections.
+//! A small HTTP/1.1 server for read-only pages. A connection carries one request, and each of a few
+//! concurrent connections has its own thread.
 //!
-//! It serves browsers and scrapers on the same machine or a trusted network: readers can only read
-//! pages, and the server requests no credentials. The server rejects requests that a page of
-//! another site makes through a browser: such a site can resolve its own name to the address of
-//! this server (DNS rebinding), so the server answers only requests to an address, or to one of its
-//! own names.
+//! The server is for browsers and scrapers on the same machine or a trusted network. Readers can
+//! only read pages, and the server requests no credentials. The server rejects requests that a page
+//! of another site makes through a browser: such a site can make its own host name resolve to the
+//! address of this server (DNS rebinding). The server therefore answers only requests whose host is
+//! an address or one of the server's own names.
 
 use leasehold_base::limits::durations::HTTP_REQUEST_TIMEOUT;
 use std::borrow::Cow;
@@ -19,11 +19,12 @@ use std::time::{Duration, Instant};
 
 use crate::own;
 
-/// Longer than the request head of any browser.
+/// The maximum size of a request head, in bytes, which is greater than the request head of any
+/// browser.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// The maximum number of concurrent readers. A further reader displaces the one that has been
-/// sending its request for longest.
+/// The maximum number of concurrent readers. For a further reader the server closes the connection
+/// of the reader that has been sending its request for longest.
 const CONNECTIONS_MAX: usize = 32;
 
 /// The number of bytes that the server writes before it checks the time.
@@ -43,18 +44,20 @@ const HEADERS: &str = "Cache-Control: no-cache\r\n\
      Referrer-Policy: no-referrer\r\n\
      Connection: close\r\n";
 
-/// An HTML page may load any data, but no other page may embed it in a frame.
+/// The content security policy of HTML pages: a page may load any data, but no other page may embed
+/// it in a frame.
 const POLICY_HTML: &str = "frame-ancestors 'none'; base-uri 'none'; object-src 'none'";
 
-/// All other replies are data.
+/// The content security policy of all other replies, which are data and must not be displayed as
+/// pages with active content.
 const POLICY_DATA: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// A page.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Its content type.
+    /// The content type of the page.
     pub content_type: &'static str,
-    /// Its contents.
+    /// The contents of the page.
     pub text: Cow<'static, str>,
 }
 
@@ -74,7 +77,7 @@ impl Server {
         Ok(Self { listener: TcpListener::bind(address)?, names: Vec::new() })
     }
 
-    /// Continues with a socket that already listens.
+    /// Creates a server with a socket that already listens.
     ///
     /// # Errors
     /// The socket cannot be made blocking.
@@ -91,7 +94,7 @@ impl Server {
         self
     }
 
-    /// Duplicates the socket, for the next program of this server.
+    /// Returns a duplicate of the socket, for the next program of this server.
     ///
     /// # Errors
     /// The process is out of descriptors.
@@ -102,7 +105,7 @@ impl Server {
     /// Returns the listening address.
     ///
     /// # Errors
-    /// The system does not report it.
+    /// The system does not report the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -116,13 +119,14 @@ impl Server {
         let seats = Arc::new(());
         for number in 0_u64.. {
             let Ok((stream, _)) = self.listener.accept() else {
-                // The client left before it was accepted, or the process is out of descriptors for
-                // now.
+                // Either the client disconnected before it was accepted, or the process is out of
+                // descriptors for a while. The thread waits a moment and retries.
                 thread::sleep(Duration::from_millis(10));
                 continue;
             };
             let taken = Arc::strong_count(&seats) - 1;
-            // The thread of a disconnected reader takes a moment to end.
+            // The thread of a displaced reader takes a moment to end, so the number of threads may
+            // exceed the limit for a short time, up to twice the limit.
             let is_full = taken >= CONNECTIONS_MAX && !desk.send_oldest_away();
             if is_full || taken >= 2 * CONNECTIONS_MAX {
                 continue;
@@ -130,9 +134,10 @@ impl Server {
             let Ok(other) = stream.try_clone() else { continue };
             desk.asking().insert(number, other);
             let (pages, seat, own) = (Arc::clone(pages), Arc::clone(&seats), Arc::clone(&desk));
-            // If the system cannot start a thread, the stream ends, which the reader detects.
+            // If the system cannot start a thread, the closure with the stream is dropped. The
+            // reader then detects the end of the stream.
             let started = own::spawn("reader", move || {
-                // A reader may leave at any time; that is no error.
+                // A reader may disconnect at any time, so an error of the stream needs no report.
                 let _ = own.answer(number, stream, &*pages);
                 own.asking().remove(&number);
                 drop(seat);
@@ -194,7 +199,7 @@ impl Desk {
     }
 
     /// Returns true if a request is addressed to this server. A request without a host name does
-    /// not come from a browser.
+    /// not come from a browser and is accepted.
     fn is_own(&self, head: &str) -> bool {
         let mut hosts = head.split("\r\n").skip(1).filter_map(|line| {
             let (name, value) = line.split_once(':')?;
@@ -210,7 +215,7 @@ impl Desk {
     }
 }
 
-/// The name or address of a host, without its port and brackets.
+/// Returns the name or address in a host header, without the port and the brackets.
 fn name_of(host: &str) -> &str {
     match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or(rest),
@@ -268,7 +273,8 @@ mod tests {
         let mut stream = TcpStream::connect(address).expect("listening");
         stream.write_all(request.as_bytes()).expect("sent");
         let mut answer = String::new();
-        // A server without a seat ends the connection.
+        // A server that accepts no further reader closes the connection, so an error of the read is
+        // ignored.
         let _ = stream.read_to_string(&mut answer);
         answer
     }
@@ -294,7 +300,8 @@ mod tests {
         let mut stream = TcpStream::connect(address).expect("listening");
         stream.write_all(long.as_bytes()).expect("sent");
         let mut nothing = Vec::new();
-        // The connection ends, or is reset because the server left data unread.
+        // The server closes the connection without a reply. The client may see a reset instead,
+        // because the server has not read all data.
         let count = stream.read_to_end(&mut nothing).unwrap_or(0);
         assert_eq!(count, 0);
     }
@@ -309,7 +316,7 @@ mod tests {
         address
     }
 
-    /// A page of another site whose name resolves to this server's address receives nothing.
+    /// A page of another site whose name resolves to this server's address must receive no data.
     #[test]
     fn unknown_host_names_are_rejected() {
         let address = serving();
@@ -361,7 +368,7 @@ mod tests {
         }
         let start = Instant::now();
         let answered = || get(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200");
-        // The threads of disconnected readers take a moment to end.
+        // The threads of displaced readers take a moment to end, so the test retries.
         while !answered() {
             assert!(start.elapsed() < HTTP_REQUEST_TIMEOUT / 2, "the page is taken");
         }

@@ -1,8 +1,9 @@
 //! Sockets that the process inherited at its start: from systemd, or from the previous program of
 //! this server.
 //!
-//! A restart by [`go_on_as`] executes another program in the same process, whose sockets never
-//! close: new connections and datagrams wait for a moment.
+//! A restart by [`go_on_as`] executes another program in the same process. The sockets of the
+//! process never close meanwhile: new connections and datagrams wait in the sockets until the new
+//! program serves them.
 
 use core::net::SocketAddr;
 use core::str::FromStr;
@@ -19,19 +20,21 @@ use rustix::net::{SocketType, getsockname, sockopt};
 use crate::ownership::Ownership;
 use crate::sys;
 
-/// The variables by which systemd passes sockets, with the target process; the first descriptor is
-/// 3.
+/// The environment variable with the process for which systemd passes sockets. The following
+/// constants are the variables with the number and the names of the sockets; the first descriptor
+/// is 3.
 const PID: &str = "LISTEN_PID";
 const COUNT: &str = "LISTEN_FDS";
 const NAMES: &str = "LISTEN_FDNAMES";
 const FIRST: i32 = 3;
 
-/// The variable by which a server passes sockets to the next program: `PID:NUMBER=PURPOSE,...`. The
-/// numbers are the existing descriptors, so that none replaces a descriptor that a thread still
-/// uses.
+/// The environment variable by which a server passes sockets to the next program:
+/// `PID:NUMBER=PURPOSE,...`. Each number is an existing descriptor of the process. The descriptors
+/// are not renumbered, because a new number could replace a descriptor that a thread still uses.
 const HANDED_OVER: &str = "LEASEHOLD_SOCKETS";
 
-/// More sockets than any server needs; bounds the loop over a number from outside.
+/// The maximum number of inherited sockets, which exceeds the need of any server. It bounds the
+/// loop over a number from the environment.
 const COUNT_MAX: i32 = 1024;
 
 /// The service at a socket.
@@ -48,7 +51,7 @@ pub enum Purpose {
 impl FromStr for Purpose {
     type Err = ();
 
-    /// Parses systemd's name of a socket; any other name means file service.
+    /// Parses the name that systemd gives a socket; any unknown name means file service.
     fn from_str(name: &str) -> Result<Self, ()> {
         match name {
             "portmap" => Ok(Self::Portmap),
@@ -115,8 +118,8 @@ impl InheritedSockets {
         Ok(Self { sockets, is_handed_over })
     }
 
-    /// Returns true if the sockets come from the previous program of this server, whose clients
-    /// wait.
+    /// Returns true if the sockets come from the previous program of this server. Clients of that
+    /// program then wait for this one.
     #[must_use]
     pub fn is_handed_over(&self) -> bool {
         self.is_handed_over
@@ -129,7 +132,7 @@ impl InheritedSockets {
         self.sockets.iter().filter(listen).map(|one| one.address).collect()
     }
 
-    /// Removes and returns the listening socket at an address; port 0 matches any port of the
+    /// Removes and returns the listening socket at an address. Port 0 matches any port of the
     /// address.
     pub fn listener(&mut self, purpose: Purpose, asked: SocketAddr) -> Option<OwnedFd> {
         self.find(purpose, SocketType::STREAM, asked)
@@ -192,9 +195,10 @@ fn handed_over(text: &str, own: u32) -> Option<Vec<(i32, Purpose)>> {
     list.split(',').filter(|one| !one.is_empty()).map(one).collect()
 }
 
-/// Replaces this program by another with the same arguments, in the same process and with these
-/// sockets and the lock of the state; every other thread ends. Requests to reload the configuration
-/// or to restart that arrive meanwhile are satisfied by this restart.
+/// Replaces this program by another program with the same arguments, in the same process, and with
+/// these sockets and the lock of the state directory. Every other thread of the process ends.
+/// Signals that request a reload or a restart during the replacement are ignored, because the
+/// restart itself satisfies them.
 ///
 /// Returns only if the replacement fails.
 #[must_use]

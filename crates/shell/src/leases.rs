@@ -1,9 +1,9 @@
 //! The persistent lease state of a server: its epoch, and the clients that may hold leases.
 //!
 //! The file `leases` has eight bytes of magic number, the epoch, and for each client its id and its
-//! instance, in network byte order. The server replaces the file atomically, and it is on stable
-//! storage before a new client receives its first lease. A full disk has no room for a second file:
-//! a start then overwrites the epoch in place.
+//! instance, in network byte order. The server replaces the file atomically, and the new file is on
+//! stable storage before a new client receives its first lease. If the disk is full, the server
+//! cannot write a second file. A start then overwrites the epoch in the existing file.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
@@ -39,20 +39,22 @@ struct Place {
 /// The outcome of the last write of the list.
 #[derive(Debug, Default)]
 struct Written {
-    /// The number of the list that is written.
+    /// The number of the list that the file contains.
     number: u64,
     /// True if the last write failed.
     has_failed: bool,
 }
 
 impl LeaseLedger {
-    /// Starts a new epoch, which is on stable storage before the server grants a lease in it, and
-    /// returns the state of the previous one. Lists are written by `blocking`.
+    /// Starts a new epoch, and returns the state of the previous epoch. The epoch is on stable
+    /// storage before the server grants a lease in this epoch. The threads of `blocking` write
+    /// later lists.
     ///
-    /// A server that cannot write the file starts all the same and grants no lease until it can
-    /// write the file. The clients on the earlier list could not distinguish this start from the
-    /// next start, so the server admits none of them before all their leases have ended: the
-    /// returned list then contains one client, under a random name that no client has.
+    /// If the server cannot write the file, it starts nevertheless, and grants no lease until it
+    /// can write the file. In that case this start and the next start have the same epoch, so
+    /// clients of the earlier list could not distinguish the two starts. The server must therefore
+    /// wait until all their leases have ended and must not let them reclaim: the returned list
+    /// contains only one client, with a random id that no real client has.
     ///
     /// # Errors
     /// The file cannot be read or is not a list of leases, or the system has no random numbers.
@@ -89,7 +91,8 @@ impl Ledger for LeaseLedger {
         let (place, list) = (Arc::clone(&self.place), list.to_vec());
         self.blocking.run(Box::new(move || {
             let mut written = place.written.lock().unwrap_or_else(PoisonError::into_inner);
-            // A later list contains all clients of this one except clients that have left since.
+            // If the file already contains a later list, this list counts as written: the later
+            // list contains all clients of this list except clients that have left since.
             let is_written = number <= written.number || written.put(&place, number, &list);
             drop(written);
             done(is_written);
@@ -98,8 +101,8 @@ impl Ledger for LeaseLedger {
 }
 
 impl Written {
-    /// Writes a list, and returns true if it is on stable storage. The log has a line for the first
-    /// of several failures, and for their end.
+    /// Writes a list, and returns true if the list is on stable storage. Logs the first of several
+    /// consecutive failures, and the first success after failures.
     fn put(&mut self, place: &Place, number: u64, list: &[([u8; 16], u64)]) -> bool {
         let directory = place.directory.display();
         match place.put(list) {
@@ -134,8 +137,8 @@ impl Place {
         state::put(&self.directory, NAME, &[&bytes])
     }
 
-    /// Writes the epoch into the existing file, which needs no space on most file systems. Eight
-    /// bytes in one sector are written completely or not at all.
+    /// Writes the epoch into the existing file, which needs no space on most file systems. The disk
+    /// writes the eight bytes, which are in one sector, completely or not at all.
     fn put_epoch(&self) -> io::Result<()> {
         let path = self.directory.join(NAME);
         let file = private::open(&path, OFlags::WRONLY, Secrecy::Readable)?;
@@ -164,8 +167,9 @@ fn parse(bytes: &[u8]) -> Option<Remembered> {
     Some(Remembered { epoch: u64::from_be_bytes(*epoch), list })
 }
 
-/// Returns the hours since 1970: epochs continue from this number after a loss of the state
-/// directory, so that earlier clients detect the end of their epoch.
+/// Returns the number of hours since 1970, which is the minimum for a new epoch. After a loss of
+/// the state directory the new epoch is therefore greater than earlier epochs, and clients detect
+/// that their epoch has ended.
 fn this_hour() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 3600)
 }
@@ -192,7 +196,8 @@ mod tests {
         let list = [([1; 16], 7), ([2; 16], u64::MAX)];
         ledger.write(1, &list, Box::new(move |_| told.send(()).expect("it is waited for")));
         done.try_recv().expect("it is written");
-        // An overtaken list does not replace a later one, and still counts as written.
+        // A list that is written after a later list does not replace the later list, and still
+        // counts as written.
         ledger.write(3, &list, Box::new(|_| ()));
         ledger.write(2, &[], Box::new(|is_written| assert!(is_written)));
         let (_, second) = open(home.path());
@@ -219,7 +224,7 @@ mod tests {
         assert_eq!(open(&away).1.list, [([1; 16], 7)]);
     }
 
-    /// A full disk has no room for a second file.
+    /// On a full disk the server cannot write a second file.
     #[test]
     fn epoch_is_overwritten_in_place() {
         let home = tempfile::tempdir().expect("a directory for the test");

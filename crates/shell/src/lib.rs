@@ -1,14 +1,13 @@
 //! The runtime: sockets, threads, clocks and signals around a pure service. Only the crates of this
-//! folder use them.
+//! folder use sockets, threads, clocks and signals.
 //!
-//! There is one non-blocking loop for each core. Batching decides the speed, not the runtime: a
-//! loop receives once, answers every complete call in the received data, and sends once. Criteria
-//! in order of weight: no client can stop or starve another; memory is bounded by fixed limits and
-//! not by the clients' requests; file data is not copied; there are few system calls for each RPC
-//! call.
+//! There is one non-blocking event loop for each core. The speed results from batching: a loop
+//! receives once, answers every complete call in the received data, and sends once. Criteria in
+//! order of weight: no client can stop or starve another; memory is bounded by fixed limits and not
+//! by the clients' requests; file data is not copied; there are few system calls for each RPC call.
 //!
-//! A waiting call is a future that is parked in its loop and needs no thread; blocking work runs on
-//! a small pool of threads. See `docs/design/0002-runtime.md`.
+//! A waiting call is a future that its loop stores (a parked call), and occupies no thread.
+//! Blocking work runs on a small pool of threads. See `docs/design/0002-runtime.md`.
 
 pub mod binding;
 mod buffers;

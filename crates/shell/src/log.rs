@@ -5,12 +5,13 @@
 //!
 //! Rules:
 //! 1. A thread that logs puts its line into a queue in memory. One thread, the writer, takes lines
-//!    from the queue and writes them; the writer alone waits for standard error.
-//! 2. A line that finds the queue full, or that cannot be written, is lost and counted.
-//! 3. Once lines can be written again, the log says how many lines it lost.
-//! 4. A process that ends gives the queue a bounded time to be written.
-//! 5. A panic is a line of the log. The process ends after a panic of a loop even if the line
-//!    cannot be written.
+//!    from the queue and writes them. Only the writer waits for standard error.
+//! 2. A line is lost and counted if the queue is full or if the line cannot be written.
+//! 3. When lines can be written again, the log reports the number of lost lines.
+//! 4. At the end of the process, the process waits a bounded time for the lines in the queue to be
+//!    written.
+//! 5. The log reports each panic in a line. The process ends after a panic of a loop even if that
+//!    line cannot be written.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::VecDeque;
@@ -33,7 +34,7 @@ use crate::own;
 /// The place to which the log writes lines.
 #[derive(Debug)]
 pub enum Target {
-    /// Standard error, as it is when a line is written.
+    /// Standard error: the file to which descriptor 2 refers when a line is written.
     Stderr,
     /// A file.
     File(File),
@@ -92,10 +93,11 @@ pub fn flush() {
     }
 }
 
-/// Aborts the process, for example after a broken invariant, and logs the reason if the log accepts
-/// it.
+/// Aborts the process, for example after a broken invariant. First logs the reason, if the log
+/// accepts the line.
 pub(crate) fn end_the_process(reason: &'static str) -> ! {
-    // No failure of the log may keep the process alive.
+    // `catch_unwind` stops a panic of the log, so that no failure of the log keeps the process
+    // alive.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         tracing::error!("{reason}");
         flush();
@@ -108,7 +110,8 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     let text = info.payload_as_str().unwrap_or("the panic has no text");
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     let thread = thread::current().name().unwrap_or("unnamed").to_owned();
-    // The environment decides whether there is a backtrace (RUST_BACKTRACE).
+    // `capture` records a backtrace only if the environment variable RUST_BACKTRACE requests it.
+    // Otherwise the log line has no backtrace.
     let trace = Backtrace::capture();
     if trace.status() == BacktraceStatus::Captured {
         tracing::error!(thread, place, "panic: {text}\n{trace}");
@@ -167,12 +170,13 @@ impl Write for Lines {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Each change of the queue is complete.
+        // Each change of the queue is complete when the mutex is released, so the queue is usable
+        // even after a panic.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next line to write. Signals before it waits that all other lines were written or
-    /// lost.
+    /// Returns the next line to write, and waits if there is none. Before the wait, signals that
+    /// all earlier lines were written or lost.
     fn next(&self) -> Box<[u8]> {
         let mut queue = self.lock();
         queue.is_busy = false;
@@ -211,8 +215,8 @@ impl Writer {
             }
             let lost = shared.lost.load(Ordering::Relaxed);
             if lost != self.told {
-                // The report of lost lines is a line of its own, behind the queued lines. If the
-                // report is lost too, the next written line causes another report.
+                // The report of lost lines is queued as a separate line behind the other lines. If
+                // the report itself is lost, the next line that is written causes another report.
                 let lines = lost - self.told;
                 let full = "lines arrived faster than they could be written".to_owned();
                 let reason = self.failure.take().map_or(full, |error| error.to_string());
@@ -230,14 +234,15 @@ impl Writer {
         self.put(line)
     }
 
-    /// Writes all bytes; waits without limit while there is no room.
+    /// Writes all bytes, and waits without a limit while the target accepts no bytes.
     fn put(&self, mut bytes: &[u8]) -> Result<(), Unwritten> {
         let length = bytes.len();
         while !bytes.is_empty() {
             match self.put_some(bytes) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Another process may have made standard error non-blocking.
+                // Another process that shares standard error may have made it non-blocking, so the
+                // writer waits until it accepts bytes.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait_for_room(),
                 Err(error) => return Err(Unwritten { is_torn: bytes.len() < length, error }),
             }
@@ -261,7 +266,8 @@ impl Writer {
             Target::File(file) => file.as_fd(),
         };
         let mut ready = [PollFd::from_borrowed_fd(place, PollFlags::OUT)];
-        // The next write reports the outcome of the wait.
+        // The result of the wait is ignored, because the next write reports an error if there is
+        // one.
         let _ = poll(&mut ready, Some(&a_second));
     }
 }

@@ -29,9 +29,10 @@ pub(crate) struct LoopContext {
     pub(crate) meter: Meter,
     /// The time at the start of the current round.
     pub(crate) now: Time,
-    /// False once the server stops: the loop then receives nothing more.
+    /// False after the server has stopped: the loop then receives no more data.
     pub(crate) receiving: bool,
-    /// The next time at which the loop looks for a connection that may send a large reply.
+    /// The next time at which the loop asks the send scheduler for the next connection that may
+    /// send a large reply.
     pub(crate) look_for_departures: Option<Time>,
     /// The bytes of memory that connections hold for unsent replies.
     pub(crate) unsent: usize,
@@ -47,7 +48,7 @@ pub(crate) enum Answered {
     Reply(Message),
     /// There is no reply to send.
     Nothing,
-    /// The call waits; its reply goes to its origin later.
+    /// The call waits. The loop sends the reply to the origin of the call later.
     Parked,
     /// The service panicked.
     Panicked,
@@ -77,13 +78,14 @@ impl LoopContext {
         ConnectionId { event_loop, slot: key.index, generation: key.generation }
     }
 
-    /// Returns true if a connection may send a large reply now; otherwise it receives its turn
-    /// later.
+    /// Returns true if a connection may send a large reply now. Otherwise the connection receives
+    /// the permission later.
     pub(crate) fn ask_to_depart(&mut self, key: Key) -> bool {
         let Some(departures) = &self.shared.departures else { return true };
         if self.unsent >= LOOP_UNSENT_BYTES_MAX / 2 {
-            // Waiting replies must not fill the memory, because the loop closes connections whose
-            // clients do not read when it is full.
+            // Replies that wait for the permission occupy memory, and the loop closes blocked
+            // connections when this memory is full. At half of the limit replies therefore go
+            // without the permission.
             return true;
         }
         let has_turn = departures.ask(self.connection_id(key), self.now);
@@ -101,7 +103,7 @@ impl LoopContext {
         }
     }
 
-    /// Notifies the connection whose turn to send large replies has come.
+    /// Notifies the next connection that has received the permission to send a large reply.
     pub(crate) fn let_depart(&mut self) {
         let Some(departures) = &self.shared.departures else { return };
         if self.look_for_departures.is_none_or(|look| self.now < look) {
@@ -127,8 +129,8 @@ impl LoopContext {
         let metered = self.meter.begin(&call, client, self.now);
         let writer = self.writers.pop().unwrap_or_default();
         let handler = &self.shared.handler;
-        // The service guards its own state against a panic; the call does not touch the loop's
-        // state.
+        // `AssertUnwindSafe` is correct here: the service keeps its own state consistent in a
+        // panic, and the call does not change the loop's state.
         let answer = AssertUnwindSafe(|| handler.answer(arrival, call, writer));
         let Response { reply, must_end } = match catch_unwind(answer) {
             Ok(response) => response,
@@ -160,7 +162,7 @@ impl LoopContext {
         }
     }
 
-    /// Returns true if more calls may wait.
+    /// Returns true if more calls of this loop may wait.
     pub(crate) fn has_room(&self) -> bool {
         self.tasks.len() < LOOP_PARKED_MAX
             && self.tasks.bytes() < LOOP_PARKED_BYTES_MAX
@@ -176,14 +178,14 @@ impl LoopContext {
         }
     }
 
-    /// Lends a connection memory for its replies; a connection with nothing to send has none.
+    /// Lends a connection memory for its replies. A connection without replies has no such memory.
     pub(crate) fn lend(&mut self, outbox: &mut Outbox) {
         if outbox.is_empty() {
             *outbox = core::mem::take(&mut self.outbox);
         }
     }
 
-    /// Takes the memory back if all replies are sent.
+    /// Takes the memory of a connection's replies back if all replies are sent.
     pub(crate) fn reclaim(&mut self, outbox: &mut Outbox) {
         if outbox.is_empty() {
             self.outbox = core::mem::take(outbox);

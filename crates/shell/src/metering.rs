@@ -1,4 +1,5 @@
-//! The counters of a loop, with the clock: the shell's side of an [`Account`].
+//! The counters of a loop: an [`Account`], for which this module measures the times of calls by the
+//! clock.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -18,11 +19,13 @@ pub(crate) struct Meter {
     slept: Duration,
 }
 
-/// A call in progress, for the counters at its end.
+/// The measurements of a call in progress, which the loop adds to its counters at the end of the
+/// call.
 #[derive(Debug)]
 pub(crate) struct Metered {
     begun: Begun,
-    /// The times of a timed call; boxed, because thousands of other calls carry none.
+    /// The times, if the call is timed. The times are in a box, because most calls are not timed
+    /// and thousands of calls may wait.
     times: Option<Box<Times>>,
 }
 
@@ -31,7 +34,7 @@ struct Times {
     /// The start of the round in which the loop received the call.
     came: Time,
     taken_up: Time,
-    /// The time for which the loop worked on the call before it was parked.
+    /// The time for which the loop processed the call before the call had to wait (was parked).
     busy: Option<Duration>,
 }
 
@@ -48,12 +51,12 @@ impl Meter {
         self.account.disconnected(client);
     }
 
-    /// Returns the client at an address and records its activity.
+    /// Returns the client at an address, and records the time of its activity.
     pub(crate) fn client(&mut self, address: IpAddr, now: Time) -> ClientId {
         self.account.client(address, now)
     }
 
-    /// Records activity of a connected client.
+    /// Records the time of activity of a connected client.
     pub(crate) fn heard(&mut self, client: ClientId, now: Time) {
         self.account.heard(client, now);
     }
@@ -92,7 +95,7 @@ impl Meter {
 }
 
 impl Metered {
-    /// Records that the call is parked.
+    /// Records that the call is parked, which ends the measurement of its processing time.
     pub(crate) fn put_aside(&mut self) {
         if let Some(times) = &mut self.times
             && times.busy.is_none()

@@ -14,9 +14,9 @@ use crate::limits::SEND_PIECES_MAX;
 
 /// Replies with their record marks, in the order of sending.
 ///
-/// Small replies are copied into one buffer; a large reply keeps its memory, so that file data goes
-/// from the store to the socket without a copy. The caller that fills the outbox checks
-/// [`Outbox::len`] and stops in time.
+/// Small replies are copied into one buffer. A large reply is not copied, so that its file data
+/// goes from the store to the socket without a copy. The outbox has no limit of its own: its owner
+/// checks [`Outbox::len`] and adds no more replies beyond a limit.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     pieces: VecDeque<Piece>,
@@ -30,9 +30,10 @@ pub(crate) struct Outbox {
 
 #[derive(Debug)]
 enum Piece {
-    /// The given number of bytes from the buffer.
+    /// A section of the given number of bytes in the buffer.
     Words(usize),
-    /// A large reply and the length of its sent part; its record mark precedes it in the buffer.
+    /// A large reply, and the length of its sent part. The record mark of the reply is the end of
+    /// the preceding section in the buffer.
     Large(Message, usize),
 }
 
@@ -55,8 +56,8 @@ impl Outbox {
         self.len == 0
     }
 
-    /// Returns the memory of the replies in bytes; a reply keeps all of its memory until its last
-    /// byte is sent.
+    /// Returns the memory of the replies in bytes. A large reply occupies all of its memory until
+    /// its last byte is sent.
     pub(crate) fn memory(&self) -> usize {
         self.words.len() + self.large
     }
@@ -77,7 +78,7 @@ impl Outbox {
     /// Appends a message that its sender may need again.
     pub(crate) fn push_copy(&mut self, message: &Message) {
         if message.len() >= COPY_BYTES_MAX {
-            // Clones share the payload.
+            // The clone shares the data with the original, so a large message is not copied.
             self.push(message.clone());
         } else {
             self.push_words(&mark(message.len()));
@@ -122,7 +123,8 @@ impl Outbox {
         Ok(Sent::All)
     }
 
-    /// Fills in the next slices to send; returns their number and their length in bytes.
+    /// Fills in the next slices to send. Returns the number of slices and their total length in
+    /// bytes.
     fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; SEND_PIECES_MAX]) -> (usize, usize) {
         let (mut count, mut length) = (0, 0);
         let mut words = &self.words[self.words_sent..];
@@ -194,7 +196,7 @@ impl Outbox {
 mod tests {
     use super::*;
 
-    /// Returns the remaining bytes, sent in steps of the given size.
+    /// Sends the contents of an outbox in steps of the given size, and returns all sent bytes.
     fn drain(mut outbox: Outbox, step: usize) -> Vec<u8> {
         let mut sent = Vec::new();
         while !outbox.is_empty() {

@@ -1,21 +1,22 @@
 //! The identity of the server itself, and the threads that have it.
 //!
-//! The kernel keeps user, group, supplementary groups and capabilities of file access for each
+//! The kernel has a user, a group, supplementary groups and capabilities of file access for each
 //! thread, and a new thread inherits them from the thread that starts it. Threads that serve
-//! requests act as users. A thread started from such a thread would open the server's own files as
+//! requests act as users. A thread that such a thread starts would open the server's own files as
 //! that user.
 //!
 //! Rules:
-//! 1. One thread, the starter, starts every thread of the server. The starter touches no file and
-//!    serves no request, so it keeps the identity of the process.
+//! 1. One thread, the starter, starts every thread of the server. The starter accesses no file and
+//!    serves no request, so it always has the identity of the process.
 //! 2. File work of the server itself runs on threads that have the identity of the process. Each
-//!    piece of such work begins with [`must_be_own`], in release builds as well: a server that
-//!    opens its own files as a user loses data that it has reported as saved.
-//! 3. A thread that has acted as a user once does no more file work of the server. Such a thread
-//!    has given up two capabilities, by which rule 2 recognises the thread if the process had one
-//!    of them.
-//! 4. A thread that does file work of the server delegates work of a store to [`aside`]: a store
-//!    acts as users, also while it is opened.
+//!    function that does such work begins with [`must_be_own`], in release builds as well: a server
+//!    that opens its own files as a user can lose data that it has reported as saved.
+//! 3. After a thread has acted as a user, the thread must not do file work of the server any more.
+//!    When it first acts as a user, a thread gives up two capabilities; if the process has one of
+//!    these capabilities, [`must_be_own`] detects by their absence that the thread breaks this
+//!    rule.
+//! 4. A thread that does file work of the server runs work of a store by [`aside`], on another
+//!    thread, because a store acts as users even while it is opened.
 //!
 //! See `docs/design/0024-own-work.md`.
 
@@ -61,13 +62,13 @@ fn of_process() -> &'static Identity {
 /// An order to start one thread.
 type Order = Box<dyn FnOnce() + Send>;
 
-/// The channel to the starter, once it exists.
+/// The channel to the starter; `None` until the starter exists.
 static STARTER: Mutex<Option<Sender<Order>>> = Mutex::new(None);
 
 /// Records the identity of the calling thread as the identity of the process, and starts the
 /// starter. A program calls this function before any thread acts as a user, and after it has
-/// blocked the signals of the process, because the starter's threads inherit the signal mask.
-/// Without a call, the first use of this module does the same.
+/// blocked the signals of the process, because the starter's threads inherit the signal mask. If a
+/// program does not call this function, the first use of this module starts the starter.
 ///
 /// # Errors
 /// The system cannot start a thread.
@@ -86,14 +87,14 @@ pub fn spawn<T: Send + 'static>(
     let (sender, started) = mpsc::sync_channel(1);
     let name = name.to_owned();
     order(Box::new(move || {
-        // The calling thread waits for the result.
+        // The calling thread waits for the result, so the send cannot fail.
         let _ = sender.send(thread::Builder::new().name(name).spawn(work));
     }))?;
     started.recv().unwrap_or_else(|_| Err(io::Error::other("the starter of threads has ended")))
 }
 
-/// Runs work of a store on a thread of its own, so that the calling thread keeps its identity (rule
-/// 4). The caller waits for the end of the work and propagates its panic.
+/// Runs work of a store on a new thread, so that the calling thread keeps the identity of the
+/// process (rule 4). The caller waits for the end of the work and propagates its panic.
 ///
 /// # Errors
 /// The system cannot start a thread.
@@ -128,10 +129,11 @@ pub fn is_own() -> bool {
 }
 
 /// Checks that the calling thread has the identity of the process (rule 2). The four system calls
-/// take less than a microsecond, and the file work takes hundreds of microseconds.
+/// of the check take less than a microsecond, which is little compared with the hundreds of
+/// microseconds of file work.
 ///
 /// # Panics
-/// The thread has another identity: a fault of this program.
+/// The thread has another identity, which is a fault of this program.
 #[track_caller]
 pub fn must_be_own() {
     let (now, own) = (Identity::of_this_thread(), of_process());
@@ -154,7 +156,8 @@ mod tests {
     #[test]
     fn spawned_thread_has_the_identity_of_the_process() {
         if !geteuid().is_root() {
-            // An ordinary user's threads have one identity.
+            // In a process of an ordinary user all threads have the same identity, so the test can
+            // check nothing else.
             assert!(is_own());
             return;
         }

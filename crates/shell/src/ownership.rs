@@ -1,13 +1,13 @@
 //! The lock of a state directory: one server at a time keeps its state there.
 //!
-//! Two servers with one state would issue an epoch of leases twice, and each server would replace
-//! the list of lease holders of the other. The lock is on the file `lock`, and the kernel releases
-//! it at any end of the process. The file contains text that describes the server; the text is for
-//! people, and no decision depends on it.
+//! Two servers with one state directory would use the same epoch of leases, and each server would
+//! replace the other server's list of lease holders. The lock is on the file `lock`, and the kernel
+//! releases it at any end of the process. The file contains a text that describes the server. The
+//! text is for people, and no decision depends on the text.
 //!
 //! A server that continues as another program leaves the locked file open for the next program and
-//! passes the descriptor number in an environment variable, so that no other server can take the
-//! directory in between.
+//! passes the descriptor number in an environment variable, so that the lock is never released and
+//! no other server can take the directory.
 
 use std::env;
 use std::fs::File;
@@ -34,10 +34,11 @@ const NAME: &str = "lock";
 /// `PID:NUMBER`.
 pub(crate) const HANDED_OVER: &str = "LEASEHOLD_STATE_LOCK";
 
-/// The maximum length of the text in the lock file, above any real one.
+/// The maximum length of the text in the lock file, in bytes, which exceeds any real text.
 const WORDS_BYTES_MAX: u64 = 16 << 10;
 
-/// A state directory that no other server uses at the same time.
+/// The exclusive use of a state directory: no other server uses the directory while the lock
+/// exists.
 #[derive(Debug)]
 pub struct Ownership {
     file: File,
@@ -84,7 +85,8 @@ impl Ownership {
             }
         };
         let owned = Self { file, directory: directory.to_path_buf() };
-        // A full or read-only disk rejects the text, and the lock does not need it.
+        // On a full or read-only disk the text cannot be written. The lock works without the text,
+        // so the server continues.
         if let Err(error) = owned.say(served) {
             tracing::warn!(%error, "cannot write this server's description into the state lock");
         }
@@ -115,8 +117,9 @@ impl Ownership {
     }
 }
 
-/// Opens the lock file, and creates it if it does not exist. On a read-only file system an existing
-/// file can still be locked, so that a server can serve readable files.
+/// Opens the lock file, and creates it if it does not exist. On a read-only file system the
+/// function opens an existing file for reading, which is enough for a lock. A server can then still
+/// export files for reading.
 fn open(path: &Path) -> io::Result<File> {
     match private::open(path, OFlags::RDWR | OFlags::CREATE, Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {
@@ -198,13 +201,13 @@ mod tests {
         let (name, word) = first.hand_over().expect("it stays open");
         assert_eq!(name, HANDED_OVER);
         assert_eq!(word, format!("{}:{}", process::id(), first.file.as_raw_fd()));
-        // The next program in the process has the same open file.
+        // The next program in the process inherits the same open file, and therefore the lock.
         let given = GivenLock(Some(first.file.try_clone().expect("there is room").into()));
         let next = Ownership::take(home.path(), given, "/srv/a").expect("it is its own");
         drop(first);
         take(home.path(), "/srv/b").expect_err("the next has it");
         drop(next);
-        // A lock of another directory has no effect.
+        // An inherited lock of another directory does not count as the lock of this directory.
         let other = tempfile::tempdir().expect("a directory for the test");
         let stranger = take(other.path(), "/srv/c").expect("nobody has it");
         let owner = take(home.path(), "/srv/a").expect("nobody has it");

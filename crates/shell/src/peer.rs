@@ -2,14 +2,14 @@
 //!
 //! An AUTH_SYS credential is an unproven claim of its sender. A server that acts as its users must
 //! not trust the claims of all programs on its machine, or each local user could act as any other.
-//! So the server asks the kernel for the owner of the sender's socket. The kernel knows nothing of
-//! other machines; for them the traditional rule applies that a port below 1024 requires privilege
-//! there.
+//! The server therefore queries the kernel for the owner of the sender's socket. For a sender on
+//! another machine the kernel has no answer, and the traditional rule applies: a port below 1024
+//! requires privilege on that machine, so its credential is trusted.
 //!
-//! For a datagram the kernel reports the receiver at the source address, not the sender: any
-//! program may send from any address of this machine, from a port of its own that another program
-//! uses under another address. So for datagrams the kernel's report counts only if the port
-//! requires privilege.
+//! For a datagram the kernel reports the owner of the socket that receives at the source address,
+//! which may differ from the sender: a program can bind a port under one address of this machine
+//! and send from another address, at which another program owns the same port. For datagrams the
+//! kernel's report therefore counts only if the port requires privilege.
 
 mod kernel;
 
@@ -43,10 +43,12 @@ pub struct Policy {
 enum Owner {
     /// A user of this machine.
     User(u32),
-    /// An unknown process on this machine or behind one of its addresses (a virtual machine, a
-    /// container): the socket is closed, belongs to another kernel, or sent a datagram.
+    /// An unknown process on this machine or behind one of this machine's addresses (in a virtual
+    /// machine or a container). The kernel has no reliable owner, because the socket is closed,
+    /// belongs to another kernel, or sent a datagram.
     Unknown,
-    /// A process on this machine, whose kernel does not report socket owners.
+    /// A process on this machine, if the kernel of this machine does not support queries for socket
+    /// owners.
     Unsaid,
     /// A process on another machine.
     Elsewhere,
@@ -54,10 +56,11 @@ enum Owner {
 
 const ROOT: u32 = 0;
 
-/// The first port that requires no privilege, by convention and on most machines.
+/// The first port that requires no privilege on most machines, by convention.
 const RESERVED_PORTS_END: u16 = 1024;
 
-/// Returns the first port of this machine that requires no privilege, at most the conventional one.
+/// Returns the first port of this machine that requires no privilege, but at most the conventional
+/// value.
 #[must_use]
 pub fn reserved_ports_end() -> u16 {
     std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start")
@@ -92,11 +95,12 @@ impl Policy {
             Owner::User(uid) if uid == self.uid => Trust::Claimed,
             Owner::User(_) => unvouched,
             Owner::Unknown | Owner::Unsaid if port < self.reserved_ports_end => Trust::Claimed,
-            // Only the other machine knows how many of its ports require privilege.
+            // The server does not know how many ports of the other machine require privilege, so it
+            // uses the conventional limit.
             Owner::Elsewhere if port < RESERVED_PORTS_END => Trust::Claimed,
             Owner::Unsaid | Owner::Elsewhere => unvouched,
-            // No export rule can vouch here: a local user only has to close its socket to be
-            // unknown.
+            // Even an export rule with `insecure` does not apply here, because any local user can
+            // become unknown by closing the socket.
             Owner::Unknown => unproven,
         }
     }
@@ -113,20 +117,20 @@ impl Policy {
 /// Determines the trust in the clients of one loop.
 #[derive(Debug)]
 pub(crate) struct Judge {
-    /// `None` if no request depends on the caller's identity.
+    /// The policy; `None` if no request depends on the caller's identity.
     policy: Option<Policy>,
     /// The query interface of the kernel; `None` if the kernel cannot answer.
     kernel: Option<Kernel>,
-    /// For each address, whether it is local, and the time of that check.
+    /// For each checked address, true if the address is local, and the time of the check.
     own: BTreeMap<IpAddr, (bool, Time)>,
     complaints: Arc<Rate>,
 }
 
-/// The time for which the result of that check is valid.
+/// The time for which the result of such a check is valid.
 const OWN_VALID: Duration = Duration::from_secs(1);
 
 impl Judge {
-    /// Creates a judge that shares the rate limit of warnings with others.
+    /// Creates a judge that shares the rate limit of warnings with the judges of other loops.
     pub(crate) fn new(policy: Option<Policy>, complaints: Arc<Rate>) -> Self {
         let kernel = policy.map(|_| Kernel::open()).and_then(|kernel| {
             let unsaid = "this system does not report the local users of clients";
@@ -152,7 +156,8 @@ impl Judge {
             None => Owner::Unsaid,
         };
         let trust = policy.judge(owner, from.port());
-        // For other clients an export rule decides, and logs its own warning.
+        // Only these two results are final. For an unvouched client an export rule decides, and the
+        // service logs its own warning.
         if matches!(trust, Trust::Nobody | Trust::Refused)
             && let Some(held_back) = self.complaints.pass()
         {
@@ -164,7 +169,8 @@ impl Judge {
         trust
     }
 
-    /// Returns true if an address is local, which means that a socket can be bound to it.
+    /// Returns true if an address is local, which means that a socket of this machine can be bound
+    /// to the address.
     fn is_own(&mut self, address: IpAddr, now: Time) -> bool {
         if address.is_loopback() {
             return true;
@@ -183,7 +189,7 @@ impl Judge {
     }
 }
 
-/// Returns the group of a user in the local password file; users from elsewhere have none.
+/// Returns the main group of a user from the local password file, without network name services.
 fn primary_group(uid: u32) -> u32 {
     std::fs::read_to_string("/etc/passwd")
         .ok()

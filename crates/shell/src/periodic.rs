@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::own;
 
-/// Work that is repeated until this value is dropped.
+/// Periodic work, which ends when this value is dropped.
 pub struct Periodic {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Periodic {
-    /// Runs the work every `interval`, first after one interval, on a thread of its own.
+    /// Runs the work on a new thread, once in each `interval`. The first run is after one interval.
     ///
     /// # Errors
     /// The system cannot start a thread.
@@ -37,7 +37,8 @@ impl Drop for Periodic {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // The panic of the work has already been logged.
+            // If the work has panicked, the panic has already been logged, so the result of the
+            // thread is ignored.
             drop(thread.join());
         }
     }

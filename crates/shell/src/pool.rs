@@ -16,14 +16,15 @@ use crate::remote::told_at_the_end;
 
 /// A pool of a few threads, started on demand; idle threads stay.
 ///
-/// Two threads suffice for the syncs of one file, which share; with many files up to eight threads
-/// help, and more of them only wait for the same disk. When the pool is dropped, its threads
-/// complete the queued jobs. A job that finds the queue full runs in place: this slows its caller
-/// down, and no work is lost. A job that another job submits starts at the end of that job, on the
-/// same thread if no other job is queued, so that no other thread must be woken.
+/// Two threads suffice for the syncs of one file, because one sync serves several writes. With many
+/// files up to eight threads help; more threads would only wait for the same disk. When the pool is
+/// dropped, its threads complete the queued jobs. If the queue is full, a job runs on the thread
+/// that submits it, which slows that thread down but loses no work. A job that is submitted by
+/// another job is queued at the end of the submitting job. If no other job is queued, the same
+/// thread then runs it, so that no other thread must be woken.
 ///
-/// Any thread may submit jobs, also one that acts as a user, and each job of a store takes the
-/// identity of its user itself. [`Pool::own`] creates a pool for files of the server.
+/// Any thread may submit jobs, even a thread that acts as a user. A job of a store takes the
+/// identity of its user itself. [`Pool::own`] creates a pool for the server's own files.
 #[derive(Default)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -35,7 +36,8 @@ struct Shared {
     filled: Condvar,
     /// True if each job must have the identity of the process.
     is_own: bool,
-    /// Signals that a thread took a job from a full queue, for pools whose jobs never run in place.
+    /// Signals that a thread has taken a job from a full queue. Only pools whose jobs never run on
+    /// the submitting thread use this signal.
     room: Condvar,
     /// The number of times that the queue was full.
     full: AtomicU64,
@@ -46,7 +48,7 @@ struct Queue {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
-    /// True once the pool is dropped and accepts no more jobs.
+    /// True after the pool has been dropped; the threads then complete the queued jobs and end.
     closed: bool,
 }
 
@@ -58,14 +60,16 @@ impl Pool {
     }
 
     /// Creates a pool for file work of the server itself. No job of the pool runs on the calling
-    /// thread, which may act as a user: a caller that finds the queue full waits for room. A job
-    /// that panics ends the process, because no thread would learn that the work was not done.
+    /// thread, which may act as a user: if the queue is full, the caller waits until a job has left
+    /// it. A job that panics ends the process, because no thread would learn that the work of the
+    /// job was not done.
     ///
     /// # Errors
     /// The system cannot start a thread.
     pub fn own() -> io::Result<Self> {
         let shared = Arc::new(Shared { is_own: true, ..Shared::default() });
-        // One thread lives as long as the pool, so that each job runs eventually.
+        // One thread exists as long as the pool, so that each job runs even if no further thread
+        // can be started.
         shared.lock().threads = 1;
         let first = Arc::clone(&shared);
         own::spawn("own", move || first.work())?;
@@ -97,8 +101,9 @@ impl Blocking for Pool {
 /// The thread that submits a job to a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asker {
-    /// A thread of the pool itself, whose job submits another job: the thread must not wait for
-    /// itself.
+    /// A thread of the pool itself, whose job has submitted another job. Such a thread must not
+    /// wait for free space in the queue, because it may be the only thread that takes jobs from the
+    /// queue.
     Inside,
     /// Any other thread.
     Outside,
@@ -123,7 +128,8 @@ impl Drop for Pool {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // The lock is not held while a job runs, so the queue is consistent even after a panic.
+        // No thread holds the mutex while a job runs, so the queue is consistent even after a
+        // panic.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,7 +150,8 @@ impl Shared {
         }
         queue.jobs.push_back(job);
         if queue.idle >= queue.jobs.len() {
-            // The woken thread takes the lock at once.
+            // The mutex is released before the notification, because the woken thread acquires the
+            // mutex at once.
             drop(queue);
             self.filled.notify_one();
         } else if queue.threads < POOL_THREADS_MAX {
@@ -154,7 +161,7 @@ impl Shared {
         }
     }
 
-    /// Starts a thread that is already counted.
+    /// Starts a thread that `threads` already includes.
     fn start(self: &Arc<Self>) {
         let shared = Arc::clone(self);
         let started = own::spawn("pool", move || shared.work());
@@ -178,7 +185,8 @@ impl Shared {
                 if self.is_own {
                     end_the_process("file work of the server panicked: the server ends");
                 }
-                // A waiter detects the loss of its result.
+                // A caller that waits for the result of the job detects that the result is lost, so
+                // the thread continues with the next job.
                 tracing::error!("work on the pool panicked");
             }
             let mut jobs = ASKED.take().map(|asked| asked.jobs).unwrap_or_default();
@@ -194,8 +202,8 @@ impl Shared {
         told_at_the_end(job);
     }
 
-    /// Returns the next job; queues first the last job that the previous job submitted, behind all
-    /// others.
+    /// Queues `own`, the last job that the previous job has submitted, behind all other jobs. Then
+    /// returns the next job.
     fn next(&self, own: Option<Job>) -> Option<Job> {
         let mut queue = self.lock();
         queue.jobs.extend(own);

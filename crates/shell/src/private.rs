@@ -1,20 +1,23 @@
-//! Files and directories that no other user may have written: the state of a server, and keys.
+//! Access to files and directories that no other user can have written, such as the state of a
+//! server and keys.
 //!
-//! A user who can write the state of a server can address every object of its exports: with the key
-//! of handles, with the list of clients that hold leases, or with a log of changes to replay. A
-//! server that runs as root would then be a confused deputy of that user. So the rules equal the
-//! rules of ssh:
+//! A user who can write the state of a server can access every object of its exports: the state
+//! contains the key of handles, the list of clients that hold leases, and a log of changes to
+//! replay. A server that runs as root would then do work of root for that user (a confused deputy).
+//! The rules are therefore the rules of ssh:
 //!
 //! 1. A file or directory belongs to the user of the process, or to root.
 //! 2. Neither its group nor other users may write it.
 //! 3. A secret of the user of the process gives its group and other users no permission at all. A
-//!    secret of root may be readable by a group: root lends a key to a service in this way.
+//!    secret of root may be readable by a group, because root gives a service access to a key in
+//!    this way.
 //! 4. No symbolic link is followed in place of a file, and only regular files are read.
-//! 5. A symbolic link in place of a directory belongs to the user of the process, or to root:
-//!    another user could lead the process to a directory of root that is not a state directory.
+//! 5. A symbolic link in place of a directory belongs to the user of the process, or to root. A
+//!    link of another user could make the process write to a directory of root that is not a state
+//!    directory.
 //!
-//! The rules do not cover the directories above a state directory: another user who can exchange
-//! the directory cannot create a directory that satisfies rule 1.
+//! The rules do not check the directories above a state directory: another user who can replace the
+//! state directory cannot create a directory that satisfies rule 1.
 
 use std::fs::{DirBuilder, File, Metadata};
 use std::io::{self, ErrorKind, Read as _};
@@ -26,7 +29,7 @@ use rustix::io::Errno;
 
 use crate::own;
 
-/// The maximum size of a file that a server reads at once, above any real one.
+/// The maximum size of a file that a server reads at once, in bytes, which exceeds any real file.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// The secrecy of a file.
@@ -55,7 +58,8 @@ pub fn directory(path: &Path) -> io::Result<File> {
 
 /// Rejects a symbolic link of another user in place of a directory. Rule 5.
 fn judge_link(path: &Path) -> io::Result<()> {
-    // A path with a trailing slash leads to the target of a link.
+    // The system follows a link if the path ends with a slash, so the check removes trailing
+    // slashes.
     let place: PathBuf = path.components().collect();
     let own = rustix::process::geteuid().as_raw();
     match place.symlink_metadata() {
@@ -72,8 +76,8 @@ fn judge_link(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns true if a path is a directory of the user of the process, not a link, that no other user
-/// may write.
+/// Returns true if a path is a directory of the user of the process that no other user may write.
+/// Returns false for a symbolic link.
 #[must_use]
 pub fn is_own_directory(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
@@ -82,7 +86,7 @@ pub fn is_own_directory(path: &Path) -> bool {
     })
 }
 
-/// Reads a whole file that no other user can have written.
+/// Reads a whole file, and checks that no other user can have written the file.
 ///
 /// # Errors
 /// The file cannot be read, breaks a rule, or is larger than 64 MiB.
@@ -95,7 +99,8 @@ pub fn read(path: &Path, secrecy: Secrecy) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Opens a file that no other user can have written; a new file is accessible to its owner only.
+/// Opens a file, and checks that no other user can have written the file. A new file is accessible
+/// to its owner only.
 ///
 /// # Errors
 /// The file cannot be opened or breaks a rule.
@@ -105,9 +110,9 @@ pub fn open(path: &Path, flags: OFlags, secrecy: Secrecy) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file in a directory that may belong to another user, such as the metafiles of a volume,
-/// which root may move for the user of a metaserver: the owner of the directory counts like the
-/// user of the process in rule 1. A new file is accessible to its owner only.
+/// Opens a file in a directory that may belong to another user. In rule 1 the owner of the
+/// directory counts like the user of the process. For example, root may migrate the metafiles of a
+/// volume that belong to the user of a metaserver. A new file is accessible to its owner only.
 ///
 /// # Errors
 /// As [`open`].
@@ -126,7 +131,7 @@ pub fn open_beside(path: &Path, flags: OFlags) -> io::Result<File> {
 /// Opens a regular file. Rule 4.
 fn open_itself(path: &Path, flags: OFlags) -> io::Result<File> {
     own::must_be_own();
-    // A pipe or a device could block the process.
+    // Without NONBLOCK the open of a pipe or a device could block the process.
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
         Err(Errno::LOOP) => {
@@ -143,7 +148,7 @@ fn open_itself(path: &Path, flags: OFlags) -> io::Result<File> {
 /// Checks an open file or directory against rules 1 to 3.
 ///
 /// # Errors
-/// The broken rule, and the command that repairs the file.
+/// The rule that the file breaks, with the command that repairs the file.
 pub fn judge(seen: &Metadata, secrecy: Secrecy) -> io::Result<()> {
     let (own, owner) = (rustix::process::geteuid().as_raw(), seen.uid());
     // Rule 1.
@@ -241,7 +246,7 @@ mod tests {
         symlink(&real, &link).expect("there is room");
         let error = read(&link, Secrecy::Readable).expect_err("it is a link");
         assert!(error.to_string().contains("symbolic link"), "{error}");
-        // A dangling link does not create its target.
+        // The open of a dangling link must fail and must not create the target of the link.
         let nowhere = home.path().join("nowhere");
         symlink(home.path().join("made"), &nowhere).expect("there is room");
         open(&nowhere, OFlags::RDWR | OFlags::CREATE, Secrecy::Readable).expect_err("a link");
@@ -259,7 +264,7 @@ mod tests {
         directory(&real).expect("it is made");
         symlink(&real, &link).expect("there is room");
         directory(&link).expect("the link is the user's own");
-        // Only root may give a link away.
+        // Only root may change the owner of a link, so the rest of the test needs root.
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -275,7 +280,8 @@ mod tests {
         let home = tempfile::tempdir().expect("a directory for the test");
         let path = home.path().join("note");
         fs::write(&path, "text").expect("there is room");
-        // Only root can give a file away; other users cannot break rule 1 here.
+        // Only root can change the owner of a file, so other users cannot break rule 1 in this
+        // test.
         if !rustix::process::geteuid().is_root() {
             return;
         }

@@ -25,7 +25,7 @@ pub fn prepare() -> usize {
 /// Returns the number of open descriptors; `None` if the system does not report it.
 #[must_use]
 pub fn open_descriptors() -> Option<usize> {
-    // One of the descriptors belongs to this listing.
+    // The listing itself has one descriptor open, which does not count.
     std::fs::read_dir("/proc/self/fd").ok().map(|all| all.count().saturating_sub(1))
 }
 
@@ -55,7 +55,7 @@ pub enum Asked {
     End,
     /// Reload the configuration: SIGHUP.
     Reload,
-    /// Restart with the present sockets: SIGUSR2.
+    /// Restart with the sockets of the running server: SIGUSR2.
     Restart,
 }
 
@@ -90,8 +90,8 @@ impl Termination {
         Self::of(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
     }
 
-    /// Waits until a signal requests the end; returns a text with the signal and its sender. A
-    /// second signal ends the program at once.
+    /// Waits until a signal requests the end of the program. Returns a text with the signal and its
+    /// sender. A second such signal ends the program at once.
     #[must_use]
     pub fn wait_told(self) -> String {
         let (signal, sender) = sys::wait_for_signal_of(self.signals);
@@ -109,7 +109,8 @@ impl Termination {
         Self { signals }
     }
 
-    /// Waits for the next request. After a request to end, a second one ends the process at once.
+    /// Waits for the next request by a signal. After [`Asked::End`] a second signal that requests
+    /// the end terminates the process at once.
     #[must_use]
     pub fn next(&self) -> Asked {
         match sys::wait_for_signal(self.signals) {

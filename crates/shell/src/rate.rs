@@ -7,7 +7,7 @@ use leasehold_base::units::Time;
 
 use crate::clock;
 
-/// Permits one event in each interval and counts the suppressed ones.
+/// A rate limit: permits one event in each interval, and counts the events that it suppresses.
 #[derive(Debug)]
 pub struct Rate {
     interval_ns: u64,
@@ -17,15 +17,15 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Permits one event in `interval`, which is at most 584 years.
+    /// Creates a rate limit of one event in each `interval`, which is at most 584 years.
     #[must_use]
     pub const fn one_in(interval: Duration) -> Self {
         let nanoseconds = interval.as_secs() * 1_000_000_000 + interval.subsec_nanos() as u64;
         Self { interval_ns: nanoseconds, next_ns: AtomicU64::new(0), held_back: AtomicU64::new(0) }
     }
 
-    /// Returns the number of suppressed events since the last one if an event may pass now, and
-    /// `None` otherwise.
+    /// If an event may pass now, returns the number of events that were suppressed since the last
+    /// event passed. Otherwise counts a suppressed event and returns `None`.
     #[must_use]
     pub fn pass(&self) -> Option<u64> {
         self.pass_at(clock::now())

@@ -1,20 +1,20 @@
-//! A file of records: append-only, reported as stored only when on stable storage, and read at a
-//! start.
+//! A file of records, to which a server appends and which it reads at its start. A record is
+//! reported as stored only when it is on stable storage.
 //!
 //! Criteria in order of weight:
-//! - A record that was reported as stored is read by every later start, and so are all records
-//!   before it.
-//! - A partly written record ends the file: it was never reported as stored. A checksum covers each
-//!   record with its position.
+//! - Every later start reads each record that was reported as stored, and all records before it.
+//! - A partly written record marks the end of the valid file, because such a record was never
+//!   reported as stored. A checksum covers each record with its position.
 //! - Records that arrive during a write share the next sync.
-//! - A full disk that has space again accepts records again. Records that the disk refused go
-//!   before the next records, since no record may follow a gap; their callers received an error
-//!   before. After a failed sync the file accepts no more records: the kernel may have dropped
-//!   stored bytes.
-//! - A start rewrites the file with the current records, atomically. On a full disk the file stays
-//!   as it is, and accepts further records.
+//! - After a failure because of a full disk, the file accepts records again once the disk has
+//!   space. Records that the disk refused and whose callers do not wait are written before the next
+//!   records, since no record may follow a gap. After a failed sync the file accepts no more
+//!   records, because the kernel may have dropped bytes that were written before.
+//! - A start replaces the file atomically by a file with the current records only. On a full disk
+//!   the old file stays and accepts further records.
 //!
-//! The file is a magic line, followed by records: the length (4), the checksum (8), the bytes.
+//! The file consists of a magic line and the records. Each record has its length (4 bytes), its
+//! checksum (8 bytes) and its contents.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::Hasher as _;
@@ -33,7 +33,7 @@ use siphasher::sip::SipHasher13;
 use crate::own;
 use crate::private;
 
-/// The first line of such a file, with the version of its format.
+/// The first line of a file of records, with the version of the format.
 pub const MAGIC: &[u8] = b"leasehold records 1\n";
 
 const HEAD_BYTES: usize = 12;
@@ -41,15 +41,16 @@ const HEAD_BYTES: usize = 12;
 /// The maximum number of bytes of refused records that wait in memory for space.
 const REFUSED_BYTES_MAX: usize = 1 << 20;
 
-/// The delay of a record without a waiting caller.
+/// The maximum time for which a record without a waiting caller waits for further records that
+/// share its sync.
 const SOON: Duration = Duration::from_millis(100);
 
 /// A file of records, open for appending.
 pub struct Records {
-    /// `None` at the end.
+    /// The channel to the writing thread; `None` while the value is dropped.
     sender: Option<Sender<Added>>,
     writing: Option<JoinHandle<()>>,
-    /// Holds the file lock.
+    /// The file whose lock excludes other processes.
     _lock: File,
 }
 
@@ -61,11 +62,12 @@ struct Added {
 }
 
 impl Records {
-    /// Opens or creates a file, and returns its records after `compact` has reduced them. Without
-    /// `sync`, records count as stored when the kernel has them.
+    /// Opens or creates a file, and returns the records that `compact` keeps of the records in the
+    /// file. Without `sync`, a record counts as stored when the kernel has received it.
     ///
-    /// A last record equal to `passing` is valid until this call only: `compact` drops it, and if a
-    /// full disk prevents the rewrite, the file is truncated before it.
+    /// If the last record equals `passing`, the record is not valid after this call: `compact` must
+    /// drop the record, and if a full disk prevents the replacement of the file, the file is
+    /// truncated before the record.
     ///
     /// # Errors
     /// The file cannot be opened, another process has it, or it is not a file of records.
@@ -96,7 +98,8 @@ impl Records {
         let (file, position) = match (write_beside(path, &compacted), old) {
             (Err(error), Some((file, end))) if is_full(&error) => {
                 tracing::warn!(path = %path.display(), %error, "cannot compact the records");
-                // The bytes behind the last complete record were never reported as stored.
+                // The bytes behind the last complete record were never reported as stored, so they
+                // are removed before new records follow.
                 file.set_len(end)?;
                 file.sync_data()?;
                 (file, end)
@@ -118,7 +121,8 @@ impl Records {
     /// the records are stored, and is cancelled if the disk refuses them now.
     pub fn append(&self, records: Vec<Vec<u8>>, now: bool) -> oneshot::Receiver<()> {
         let (stored, receiver) = oneshot::channel();
-        // If the thread has ended because the disk failed, the receiver is cancelled.
+        // If the writing thread has ended because the disk failed, `stored` is dropped, so the
+        // caller's receiver is cancelled and the caller learns that the records are not stored.
         if let Some(sender) = &self.sender {
             drop(sender.send(Added { records, now, stored }));
         }
@@ -138,10 +142,10 @@ impl Drop for Records {
 
 struct Writer {
     file: File,
-    /// The end of the written records.
+    /// The position in the file behind the last written record.
     position: u64,
-    /// Framed records for the position `position`, which the disk refused and whose callers do not
-    /// wait.
+    /// Encoded records that the disk refused and whose callers do not wait. They are encoded for
+    /// the position `position`, at which the next write begins.
     refused: Vec<u8>,
     sync: bool,
 }
@@ -173,7 +177,8 @@ impl Writer {
                         tracing::info!("the disk takes records again");
                     }
                     batch.into_iter().for_each(|added| {
-                        // The caller may have dropped the receiver.
+                        // The send fails if the caller has dropped the receiver, which needs no
+                        // further action.
                         let _ = added.stored.send(());
                     });
                 }
@@ -195,9 +200,10 @@ impl Writer {
         }
     }
 
-    /// Writes refused records and a batch. If the disk refuses the bytes, records without a waiting
-    /// caller are kept for the next write. A waiting caller receives the error and acts on it, so
-    /// its records must not be stored later.
+    /// Writes the records that the disk refused earlier, and then the records of a batch. If the
+    /// disk refuses these bytes, keeps the records without a waiting caller for the next write. The
+    /// records of a waiting caller are not kept: the caller receives the error and handles the
+    /// failure, so its records must not be stored later.
     fn write(&mut self, batch: &[Added]) -> Result<(), Trouble> {
         let position = self.position;
         let to = |bytes: &mut Vec<u8>, added: &Added| {
@@ -208,7 +214,8 @@ impl Writer {
         let mut bytes = self.refused.clone();
         batch.iter().for_each(|added| to(&mut bytes, added));
         if let Err(error) = self.file.write_all_at(&bytes, position) {
-            // A partial write may have left complete records.
+            // A partial write may have left complete records of callers that receive an error, so
+            // the file is truncated to its previous length.
             let _ = self.file.set_len(position);
             let kept = batch.iter().filter(|added| !added.now);
             kept.for_each(|added| to(&mut self.refused, added));
@@ -239,7 +246,8 @@ fn checksum(at: u64, record: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Returns the records of a file up to the first incomplete one, and the position of that one.
+/// Returns the records of a file up to the first incomplete record, and the position of that
+/// incomplete record.
 fn read(file: &Bytes) -> io::Result<(Vec<Bytes>, u64)> {
     if !file.starts_with(MAGIC) {
         return Err(io::Error::new(ErrorKind::InvalidData, "it is not a file of records"));
@@ -263,7 +271,8 @@ fn read(file: &Bytes) -> io::Result<(Vec<Bytes>, u64)> {
 /// Writes a new file beside the old file, and returns it with its length.
 fn write_beside(path: &Path, records: &[Vec<u8>]) -> io::Result<(File, u64)> {
     let new: PathBuf = path.with_extension("new");
-    // An interrupted start may have left such a file; the removal does not follow a link.
+    // An interrupted start may have left a file of this name, which is removed. The removal does
+    // not follow a symbolic link.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
@@ -274,7 +283,7 @@ fn write_beside(path: &Path, records: &[Vec<u8>]) -> io::Result<(File, u64)> {
         frame(bytes.len() as u64, record, &mut bytes);
     }
     if let Err(error) = file.write_all(&bytes).and_then(|()| file.sync_all()) {
-        // The rest of the start may need the space.
+        // The incomplete new file is removed, because the rest of the start may need its space.
         drop(fs::remove_file(&new));
         return Err(error);
     }
@@ -339,7 +348,7 @@ mod tests {
             assert!(opened.is_err(), "{name}");
             fs::remove_file(&place).expect("it is there");
         }
-        // A link in place of the new file is replaced.
+        // A symbolic link under the name of the new file is replaced and not followed.
         let path = folder.path().join("names");
         std::os::unix::fs::symlink(&victim, path.with_extension("new")).expect("there is room");
         let (records, _) = open(&path);
@@ -369,20 +378,22 @@ mod tests {
             let (stored, _) = oneshot::channel();
             [Added { records: vec![record.to_vec()], now, stored }]
         };
-        // The caller of the second record waits and receives the error.
+        // The caller of the second record waits and receives the error, so only the other two
+        // records are kept.
         for (record, now) in [(b"two", false), (b"red", true), (b"six", false)] {
             let refused = writer.write(&batch(record, now));
             assert!(matches!(refused, Err(Trouble::Refused(error)) if is_full(&error)));
         }
         writer.file = file;
-        // A partial write leaves some of the bytes.
+        // This simulates a partial write, which has left some of the bytes.
         writer.file.write_all_at(&writer.refused[..7], position).expect("there is room");
         assert!(writer.write(&batch(b"four", true)).is_ok(), "there is room");
         assert!(writer.refused.is_empty());
         assert_eq!(open(&path).1, [&b"one"[..], b"two", b"six", b"four"]);
     }
 
-    /// The writer continues after a refusal, and gives up at a memory limit.
+    /// On a full disk the writer reports the error to each waiting caller and continues. It refuses
+    /// all further records when the kept records exceed [`REFUSED_BYTES_MAX`].
     #[test]
     fn each_caller_receives_the_error_of_a_full_disk() {
         let full = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");

@@ -16,14 +16,15 @@ use crate::report::Told;
 use crate::slab::Key;
 use crate::sys::Route;
 
-/// The interface of a loop to other threads: a list of requests, and a bell.
+/// The interface of a loop to other threads: a list of requests, and a bell, which is the
+/// descriptor by which other threads wake the loop.
 #[derive(Debug)]
 pub(crate) struct Remote {
     /// The index of the loop.
     pub(crate) index: usize,
     bell: OwnedFd,
-    /// True if the bell was rung and the loop has not yet reacted: one system call serves any
-    /// number of requests.
+    /// True if a thread has rung the bell and the loop has not reacted yet. Further requests then
+    /// need not ring the bell, so that one system call serves any number of requests.
     rung: AtomicBool,
     requests: Mutex<Requests>,
 }
@@ -35,19 +36,20 @@ pub(crate) struct Requests {
     pub(crate) woken: Vec<u32>,
     /// New connections to serve.
     pub(crate) connections: Vec<Accepted>,
-    /// Addresses whose longest idle connection the loop closes to make room for another address.
+    /// Addresses of which the loop closes the connection that has been idle for longest, because
+    /// another address needs a connection.
     pub(crate) crowding: Vec<IpAddr>,
     /// Unsolicited messages for clients.
     pub(crate) posted: Vec<(Key, Message)>,
     /// Unsolicited datagrams, with their destination and local source address.
     pub(crate) datagrams: Vec<(Route, Message)>,
-    /// Connections that have their turn to send a large reply.
+    /// Connections that have received the permission to send a large reply (see `send_scheduler`).
     pub(crate) departing: Vec<Key>,
-    /// True if the loop wakes the handler now.
+    /// True if the loop must call the handler's `wake` now.
     pub(crate) hurried: bool,
     /// The receivers of the loop's counters.
     pub(crate) told: Vec<Sender<Box<Told>>>,
-    /// The request to stop, with its deadline.
+    /// The deadline of the stop, if the loop must stop.
     pub(crate) stop: Option<Time>,
 }
 
@@ -64,8 +66,8 @@ impl Remote {
         Ok(Self { index, bell, rung: AtomicBool::new(false), requests: Mutex::default() })
     }
 
-    /// Returns the descriptor that becomes readable with requests. It stays readable, so only its
-    /// edges count.
+    /// Returns the descriptor that becomes readable when there are requests. The loop never reads
+    /// the descriptor, which therefore stays readable; the loop must use edge-triggered events.
     pub(crate) fn bell(&self) -> &OwnedFd {
         &self.bell
     }
@@ -89,8 +91,8 @@ impl Remote {
         }
     }
 
-    /// Collects the wake-ups of the calling thread, which must be the loop's own: they then need no
-    /// system call.
+    /// Makes the calling thread, which must be the loop's own thread, collect the wake-ups for the
+    /// loop's own calls. Such wake-ups then need no system call.
     pub(crate) fn keep_own(self: &Arc<Self>) {
         let own = KeptBack::OfLoop { remote: Arc::clone(self), woken: Vec::new() };
         KEPT_BACK.set(own);
@@ -102,7 +104,7 @@ impl Remote {
         self.ring();
     }
 
-    /// Makes the loop close the longest idle connection from an address.
+    /// Makes the loop close the connection from an address that has been idle for longest.
     pub(crate) fn crowd_out(&self, address: IpAddr) {
         self.requests().crowding.push(address);
         self.ring();
@@ -120,13 +122,13 @@ impl Remote {
         self.ring();
     }
 
-    /// Gives a connection its turn to send a large reply.
+    /// Informs a connection that it has the permission to send a large reply.
     pub(crate) fn depart(&self, connection: Key) {
         self.requests().departing.push(connection);
         self.ring();
     }
 
-    /// Makes the loop wake the handler.
+    /// Makes the loop call the handler's `wake`.
     pub(crate) fn hurry(&self) {
         self.requests().hurried = true;
         self.ring();
@@ -144,7 +146,7 @@ impl Remote {
         self.ring();
     }
 
-    /// Moves all requests into empty lists.
+    /// Moves all requests into `into`, whose lists must be empty.
     pub(crate) fn take(&self, into: &mut Requests) {
         if self.rung.swap(false, Ordering::AcqRel) {
             core::mem::swap(&mut *self.requests(), into);
@@ -153,13 +155,14 @@ impl Remote {
 
     fn ring(&self) {
         if !self.rung.swap(true, Ordering::AcqRel) {
-            // Fails only after 2^64 rings.
+            // The write of the counter fails only after 2^64 rings, so the result is ignored.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
     }
 
     fn requests(&self) -> MutexGuard<'_, Requests> {
-        // The lists are consistent even if a thread panicked before it added an entry.
+        // The poison of the mutex is ignored: the lists are consistent even if a thread panicked
+        // before it added an entry.
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -167,7 +170,7 @@ impl Remote {
 /// The wake-ups that a thread defers.
 #[derive(Default)]
 enum KeptBack {
-    /// None: each wake-up is delivered at once.
+    /// The thread defers no wake-ups and delivers each at once.
     #[default]
     Nothing,
     /// The wake-ups of a loop for its own calls.
@@ -186,7 +189,8 @@ pub(crate) fn has_own() -> bool {
         .with_borrow(|kept| matches!(kept, KeptBack::OfLoop { woken, .. } if !woken.is_empty()))
 }
 
-/// Moves the calls that the loop of this thread has woken itself into an empty list.
+/// Moves the list of calls that the loop of this thread has woken itself into `into`, which must be
+/// empty.
 pub(crate) fn take_own(into: &mut Vec<u32>) {
     KEPT_BACK.with_borrow_mut(|kept| {
         if let KeptBack::OfLoop { woken, .. } = kept {
@@ -195,9 +199,9 @@ pub(crate) fn take_own(into: &mut Vec<u32>) {
     });
 }
 
-/// Runs a job and delivers its wake-ups at its end: calls that waited for one result are then
-/// answered together, and their clients continue together. On a loop's own thread, the wake-ups for
-/// its own calls stay with the loop.
+/// Runs a job, and delivers the wake-ups of the job at its end. Calls that waited for the same
+/// result are then answered together, and their clients continue together. On a loop's own thread
+/// the wake-ups for the loop's own calls are collected as usual.
 pub(crate) fn told_at_the_end(work: impl FnOnce()) {
     struct Telling;
 
@@ -216,7 +220,7 @@ pub(crate) fn told_at_the_end(work: impl FnOnce()) {
         return work();
     }
     KEPT_BACK.set(KeptBack::OfJob(Vec::new()));
-    // The guard delivers the wake-ups also if the job panics.
+    // The drop of this guard delivers the wake-ups, even if the job panics.
     let _telling = Telling;
     work();
 }

@@ -2,32 +2,34 @@
 //! ("notes").
 //!
 //! Criteria in order of weight:
-//! - No entry is mistaken for another or for a partly written one: a checksum covers each entry
-//!   with its slot.
-//! - A written entry is in the kernel's page cache, so it survives any end of the process. Only a
-//!   clean end syncs the file: a crash of the machine may lose the entries of the kernel's
-//!   write-back delay, about half a minute.
+//! - The server never takes a partly written entry, or the entry of another slot, for a valid
+//!   entry: a checksum covers each entry with its slot number.
+//! - A written entry is in the kernel's page cache, so it survives any end of the process. The
+//!   server syncs the file only at a clean end: a crash of the machine may lose the entries that
+//!   the kernel has not written back yet, which are the entries of about half a minute.
 //! - A damaged file does not prevent a start, and a failing disk does not prevent service. A file
-//!   that another user could have written, or that another server uses, does prevent a start: its
-//!   entries would become replies of this server.
+//!   that another user could have written, or that another server uses, prevents a start, because
+//!   this server would send the entries of such a file as its own replies.
 //!
 //! The file has a slot for each entry, and a slot is one sector: a torn write loses one entry and
-//! damages nothing else. A slot holds a head (magic number, the entry's length with flags, the
-//! boot, the time, the checksum) and the entry.
+//! damages nothing else. A slot contains a header (magic number, length of the entry with flags,
+//! boot id, time, checksum) and the entry.
 //!
-//! An entry is valid while its change exists. So the entry of a change that may be in memory only
-//! is void after a reboot, and void to a server that syncs changes, which would otherwise record it
-//! as one on stable storage.
+//! An entry is valid while the change of its call exists. An entry of a change that may be in
+//! memory only is therefore void after a reboot. It is also void for a server that syncs changes,
+//! because that server would treat the change as a change on stable storage.
 //!
-//! An entry is marked if the server has made its change and not synced it. The change survives a
-//! kill of the server, but perhaps not a crash of the machine. So a start in another boot ignores
-//! marked entries. A start in the same boot removes marked entries from the file, syncs all earlier
-//! changes, and writes the entries back without the mark. A start whose sync fails, and a start
-//! that is killed during its sync, leave no such entry: the kernel reports a lost write to one sync
-//! only, so a later successful sync proves nothing.
+//! An entry is marked if the server has made the change and has not synced the change yet. The
+//! change survives a kill of the server, but perhaps not a crash of the machine. A start in another
+//! boot therefore ignores marked entries. A start in the same boot removes the marked entries from
+//! the file, syncs all earlier changes, and then writes the entries back without the mark. If the
+//! sync fails, or if the start is killed during the sync, the marked entries are thus lost. This is
+//! necessary because the kernel reports a lost write to one sync only, so a later successful sync
+//! does not prove that the change is stable.
 //!
-//! Times are by the clock of their boot. In a later boot an entry has the age that it had when the
-//! newest entry of its own boot was written, because the length of the downtime is unknown.
+//! The times in entries are by the clock of the boot in which the entry was written. In a later
+//! boot, the age of an entry is its age when the newest entry of the same boot was written, because
+//! the length of the downtime is unknown.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -54,14 +56,16 @@ const NAME: &str = "replies";
 
 const SLOT_BYTES: usize = 512;
 
-/// The magic number with the layout version; another layout has another number.
+/// The magic number, which includes the version of the slot format; another format has another
+/// number.
 const MAGIC: [u8; 4] = *b"LHN1";
 
 const LENGTH_AT: usize = 4;
-/// The flag in the length for a change that may be in memory only.
+/// The flag in the length field for a change that may be in memory only.
 const IN_MEMORY: u32 = 1 << 31;
-/// The flag in the length for a change that the server has made and not synced. Earlier versions of
-/// the server take such an entry for a damaged one, and run the call again.
+/// The flag in the length field of a marked entry: the server has made the change and has not
+/// synced it. Earlier versions of the server take such an entry for a damaged entry, and run the
+/// call again.
 const MADE: u32 = 1 << 30;
 const BOOT_AT: usize = 8;
 const GIVEN_AT: usize = 24;
@@ -70,15 +74,15 @@ const NOTE_AT: usize = 40;
 
 const _: () = assert!(NOTE_AT + NOTE_BYTES_MAX == SLOT_BYTES);
 
-/// The number of slots in one read.
+/// The number of slots that one read of the file covers.
 const READ_SLOTS: usize = 128;
 
 /// The location of a change at the time of its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changes {
-    /// On stable storage.
+    /// The change is on stable storage.
     Stable,
-    /// Perhaps in memory only: a crash of the machine may lose it.
+    /// The change may be in memory only: a crash of the machine may lose the change.
     InMemory,
 }
 
@@ -92,7 +96,7 @@ pub struct ReplyJournal {
     lost: AtomicU64,
 }
 
-/// An entry with its head.
+/// An entry with the fields of its header.
 struct Page {
     slot: u32,
     boot: u128,
@@ -104,8 +108,8 @@ struct Page {
 
 impl ReplyJournal {
     /// Opens or creates the journal in a state directory and reads it. Calls `sync` if the journal
-    /// holds entries of changes that may not be on stable storage: `sync` makes all earlier changes
-    /// stable, and returns true if it succeeded.
+    /// contains marked entries of this boot, whose changes may not be on stable storage. `sync`
+    /// must make all earlier changes stable, and returns true if it has succeeded.
     ///
     /// # Errors
     /// The file cannot be opened, or another server uses it.
@@ -154,7 +158,8 @@ impl ReplyJournal {
         made.all(|page| self.file.write_all_at(&[0; SLOT_BYTES], offset(page.slot)).is_ok())
     }
 
-    /// Returns true if the change of an entry is as durable as the entries of this server claim.
+    /// Returns true if the change of an entry has at least the durability that the entries of this
+    /// server claim.
     fn counts(&self, page: &Page) -> bool {
         match page.changes {
             Changes::Stable => !page.is_made_only || page.boot == self.boot,
@@ -174,7 +179,7 @@ impl ReplyJournal {
         self.file.sync_all()
     }
 
-    /// Returns all valid entries, and the number of slots with invalid contents.
+    /// Returns all valid entries, and the number of slots with damaged contents.
     fn pages(&self) -> io::Result<(Vec<Page>, usize)> {
         let (mut pages, mut damaged, mut slot) = (Vec::new(), 0, 0);
         let mut piece = vec![0; READ_SLOTS * SLOT_BYTES];
@@ -196,8 +201,8 @@ impl ReplyJournal {
         }
     }
 
-    /// Converts the times of entries to the clock of this boot, in the file as well: the next start
-    /// could not determine the time since an earlier boot.
+    /// Converts the times of entries to the clock of this boot. Also writes the converted entries
+    /// to the file, because the next start could not determine the time since an earlier boot.
     fn bring_up(&self, pages: Vec<Page>, now: Time) -> Vec<Noted> {
         let mut newest: BTreeMap<u128, Time> = BTreeMap::new();
         for page in &pages {
@@ -209,7 +214,8 @@ impl ReplyJournal {
                 if boot == self.boot {
                     let given = given.min(now);
                     if is_made_only {
-                        // The sync of this start has made the change stable.
+                        // The sync of this start has made the change stable, so the entry is
+                        // written back without the mark.
                         leasehold_serve::ReplyJournal::write(self, slot, given, &note);
                     }
                     return Noted { slot, given, note };
@@ -250,7 +256,7 @@ impl leasehold_serve::ReplyJournal for ReplyJournal {
 }
 
 impl ReplyJournal {
-    /// Writes an entry into a slot; counts a failure.
+    /// Writes an entry into a slot. Counts a failure and reports no error.
     fn note(&self, slot: u32, given: Time, note: &[u8], made: u32) {
         if let Err(error) = self.put(slot, given, note, made)
             && self.lost.fetch_add(1, Ordering::Relaxed) == 0

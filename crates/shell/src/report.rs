@@ -1,4 +1,4 @@
-//! Combined counters of all loops, on request.
+//! Reports with the combined counters of all loops.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ pub struct LoopReport {
     pub unsent_bytes: usize,
     /// The bytes of memory for partly received records.
     pub held_bytes: usize,
-    /// The idle time since the start.
+    /// The time for which the loop has slept since the start.
     pub slept: Duration,
 }
 
-/// The reply of a loop.
+/// The reply of a loop to a request for its counters.
 pub(crate) struct Told {
     pub(crate) report: LoopReport,
     pub(crate) account: Account,
@@ -58,7 +58,8 @@ impl Reporter {
         Self(shared)
     }
 
-    /// Requests the counters of all loops; each replies between two of its rounds.
+    /// Requests the counters of all loops, and combines them. Each loop replies between two of its
+    /// rounds.
     #[must_use]
     pub fn report(&self) -> Report {
         let at = clock::now();
@@ -67,7 +68,8 @@ impl Reporter {
         self.0.remotes.iter().for_each(|remote| remote.tell(Sender::clone(&sender)));
         drop(sender);
         let (mut account, mut loops) = (Account::new(), Vec::new());
-        // A loop that has ended has dropped its sender.
+        // The wait ends when all loops have replied, or have dropped their sender because they have
+        // ended, or at the timeout.
         while loops.len() < asked
             && let left = (at + LOOP_REPORT_TIMEOUT).since(clock::now())
             && let Ok(told) = answers.recv_timeout(left)

@@ -1,4 +1,4 @@
-//! Registers and unregisters our programs at the local rpcbind.
+//! Registers and unregisters the programs of this server at the local rpcbind.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -17,16 +17,17 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use crate::caller::{Caller, read};
 use crate::client::SourcePort;
 
-/// The socket of rpcbind for local programs, through which it knows their users.
+/// The socket of rpcbind for local programs. Over this socket rpcbind can determine the user of a
+/// program.
 const SOCKET: &str = "/run/rpcbind.sock";
 
-/// Registered programs, which are unregistered when the value is dropped.
+/// The registration of programs. The drop of the value unregisters them.
 #[derive(Debug)]
 pub struct Registration {
     told: Vec<Entry>,
 }
 
-/// The key of an entry: rpcbind has one address for each.
+/// The key of an entry of rpcbind, which has one address for each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     program: u32,
@@ -41,7 +42,7 @@ pub enum RegisterError {
     NotThere(io::Error),
     /// rpcbind returned an error or an invalid reply.
     Failed(io::Error),
-    /// rpcbind has another address already, or rejects ours.
+    /// rpcbind already has another address for the entry, or rejects the address of this server.
     Refused {
         /// The rejected entry: a program, its version and the network.
         what: String,
@@ -68,8 +69,8 @@ impl fmt::Display for RegisterError {
 impl std::error::Error for RegisterError {}
 
 impl Registration {
-    /// Registers these programs, all or none. rpcbind has one address of a program for each
-    /// network, so the first one is registered.
+    /// Registers these programs, all or none. rpcbind has only one address of a program for each
+    /// network, so the first address of each network is registered.
     ///
     /// # Errors
     /// rpcbind does not run, or rejects an entry.
@@ -160,7 +161,7 @@ impl Entry {
             version: self.version,
             network: Text(self.network.as_bytes()),
             address: Text(address.as_bytes()),
-            // rpcbind determines the owner itself.
+            // rpcbind ignores this field and determines the owner itself.
             owner: Text(b""),
         }
     }
@@ -172,9 +173,11 @@ fn local(socket: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Over the loopback, rpcbind accepts registrations only from a privileged port.
+/// Connects to rpcbind over the loopback interface, where rpcbind accepts registrations only from a
+/// privileged port.
 fn loopback() -> io::Result<TcpStream> {
-    // Without the privilege, rpcbind rejects the call.
+    // If the process may not use a privileged port, the connection uses any port, and rpcbind then
+    // rejects the registration.
     let socket = SourcePort::PrivilegedIfPossible.open(|port| {
         let flags = SocketFlags::CLOEXEC;
         let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;

@@ -35,7 +35,8 @@ use crate::sys::{Local, Route};
 /// The minimum interval of log lines about untrusted clients.
 const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The minimum interval of log lines about connections closed for a fault of their clients.
+/// The minimum interval of log lines about connections that the server closes for a fault of the
+/// client.
 const FAULTS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The options of a server.
@@ -45,18 +46,19 @@ pub struct Options {
     pub listen: Vec<SocketAddr>,
     /// The number of loops, each on a thread of its own.
     pub loops: NonZeroUsize,
-    /// The maximum number of open connections. A further one is closed at once, or displaces one
-    /// from an address that has more.
+    /// The maximum number of open connections. The server closes a further connection at once, or
+    /// closes a connection of an address that has more connections.
     pub connections_max: usize,
-    /// The maximum number of connections from one address; a further one is closed at once.
+    /// The maximum number of connections from one address. The server closes a further connection
+    /// at once.
     pub connections_of_client_max: Option<usize>,
     /// The maximum time for which a connection may leave a record partly sent, or a reply partly
     /// received.
     pub stall_max: Duration,
-    /// Which AUTH_SYS credentials are trusted. `None` where no request depends on the caller's
-    /// identity.
+    /// The policy that decides which AUTH_SYS credentials the server trusts. `None` where no
+    /// request depends on the caller's identity.
     pub policy: Option<Policy>,
-    /// True if large replies leave one after the other, first come, first served; otherwise
+    /// True if the server sends large replies one after the other (see `send_scheduler`); otherwise
     /// concurrent replies share the server's link.
     pub replies_in_turn: bool,
     /// True if the server answers datagrams as well; otherwise it has no datagram sockets.
@@ -81,7 +83,7 @@ impl Options {
     }
 }
 
-/// Returns one loop for each processor.
+/// Returns the default number of loops, which is one for each processor.
 #[must_use]
 pub fn usual_loops() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
@@ -199,8 +201,8 @@ impl Server {
     }
 }
 
-/// Runs a loop. If a loop panics, the server ends: clients of the loop would otherwise wait without
-/// limit, whereas they handle a restart of the server.
+/// Runs a loop. If a loop panics, the process ends. Otherwise the clients of the loop would wait
+/// without a limit, whereas clients can handle a restart of the server.
 fn run(one: EventLoop) {
     if catch_unwind(AssertUnwindSafe(|| one.run())).is_err() {
         end_the_process("a loop failed: the server ends");
@@ -214,7 +216,7 @@ pub(crate) struct Shared {
     pub(crate) started: Time,
     pub(crate) remotes: Vec<Arc<Remote>>,
     pub(crate) counters: Counters,
-    /// The order of large replies, if they leave in turn.
+    /// The scheduler of large replies; `None` if concurrent replies share the link.
     pub(crate) departures: Option<SendScheduler>,
     pub(crate) stall_max: Duration,
     connections_max: usize,
@@ -225,7 +227,7 @@ pub(crate) struct Shared {
     connections: AtomicUsize,
     /// The number of connections for each address.
     census: ConnectionCounts,
-    /// The loop that receives the next connection.
+    /// A counter whose value, modulo the number of loops, selects the loop for the next connection.
     turn: AtomicUsize,
 }
 
@@ -250,7 +252,8 @@ impl Shared {
         self.remotes[at].serve(connection);
     }
 
-    /// Counts a connection that is closed at once.
+    /// Counts and logs a connection that the server closes at once, because `limit` connections are
+    /// open.
     fn refuse(&self, connection: &Accepted, limit: usize) {
         Counters::count(&self.counters.connections_refused);
         if let Some(held_back) = self.refusals.pass() {
@@ -259,7 +262,9 @@ impl Shared {
         }
     }
 
-    /// Makes an address with the most connections give one up for another address, if it has more.
+    /// Closes a connection of the address with the most connections in favour of `newcomer`, if
+    /// that address has at least two connections more than `newcomer`. Returns true if a loop will
+    /// close such a connection.
     fn crowd_out(&self, count: usize, newcomer: IpAddr) -> bool {
         if count >= self.connections_max + CROWDING_MAX {
             return false;
@@ -269,7 +274,7 @@ impl Shared {
         true
     }
 
-    /// Records the end of a connection of a loop.
+    /// Records the end of a connection from the address `from` at the loop with the index `at`.
     pub(crate) fn connection_ended(&self, from: SocketAddr, at: usize) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
         self.census.remove(from.ip(), at);
@@ -292,7 +297,7 @@ impl Post for Shared {
     }
 
     fn hurry(&self) {
-        // The first loop wakes the handler.
+        // Only the first loop calls the handler's `wake`, so the request goes to the first loop.
         if let Some(first) = self.remotes.first() {
             first.hurry();
         }
@@ -303,7 +308,7 @@ impl Post for Shared {
 pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// Duplicates of the sockets, for the next program of this server.
+    /// Duplicates of the listening sockets, for the next program of this server.
     kept: Vec<OwnedFd>,
 }
 
@@ -326,17 +331,17 @@ impl Running {
         Arc::clone(&self.shared) as Arc<dyn Post>
     }
 
-    /// Stops the server: it accepts and receives no more, and answers and sends for at most
-    /// `grace`.
+    /// Stops the server: the server accepts no more connections and receives no more data. It
+    /// continues to answer received calls and to send replies for at most `grace`.
     pub fn stop(mut self, grace: Duration) {
-        // Close these sockets before the loops close theirs, so that no client connects to an
-        // address without a server.
+        // These duplicates are closed before the loops close their sockets. Otherwise clients could
+        // still connect to an address at which no loop accepts connections.
         self.kept.clear();
         self.end(grace);
     }
 
-    /// Stops the server in the same way and leaves its sockets open: connections and datagrams wait
-    /// there for the next program.
+    /// Stops the server in the same way, but returns the open listening sockets. New connections
+    /// and datagrams wait in these sockets for the next program.
     #[must_use]
     pub fn hand_over(mut self, grace: Duration) -> Vec<OwnedFd> {
         let kept = core::mem::take(&mut self.kept);

@@ -1,6 +1,7 @@
-//! Values under small numbers that are reused, with a generation that distinguishes old from new.
+//! A slab: values under small slot numbers, which are reused. A generation distinguishes the values
+//! that occupy one slot one after the other.
 
-/// Identifies a value of a slab; no later value in the same slot has the same key.
+/// Identifies a value of a slab. A later value in the same slot has another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     /// The slot.

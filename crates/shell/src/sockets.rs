@@ -10,10 +10,10 @@ use crate::inherited_sockets::{InheritedSockets, Purpose};
 use crate::limits::DATAGRAM_BACKLOG_BYTES;
 use crate::sys;
 
-/// The maximum number of connections that the kernel keeps ready to be accepted.
+/// The maximum number of connections that wait in the kernel to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// The number of attempts to find a port that is free for both streams and datagrams.
+/// The maximum number of attempts to find a port that is free for both streams and datagrams.
 const PICKS_MAX: usize = 32;
 
 /// The sockets of one address: a stream listener, and a datagram socket on the same port if the
@@ -26,8 +26,8 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Binds an address: uses an inherited socket, or with port 0 selects a port that is free for
-    /// both.
+    /// Binds an address, or uses inherited sockets for the address. With port 0 selects a port that
+    /// is free for both streams and datagrams.
     pub(crate) fn bind(
         purpose: Purpose,
         address: SocketAddr,
@@ -40,7 +40,7 @@ impl Sockets {
         let mut picks = 0;
         loop {
             let listener = open(SocketType::STREAM, address)?;
-            // Connections of a stopped server in TIME_WAIT do no harm.
+            // With this option connections of a stopped server in TIME_WAIT do not block the port.
             sockopt::set_socket_reuseaddr(&listener, true)?;
             net::bind(&listener, &address)?;
             net::listen(&listener, BACKLOG)?;
@@ -72,7 +72,8 @@ impl Sockets {
         let address: SocketAddr = net::getsockname(&listener)?.try_into()?;
         rustix::io::ioctl_fionbio(&listener, true)?;
         net::listen(&listener, BACKLOG)?;
-        // The server closes an inherited socket that it does not need.
+        // A server without datagrams does not take the inherited datagram socket, which is closed
+        // later with a warning.
         let datagrams = match given.datagrams(purpose, address) {
             _ if !with_datagrams => None,
             Some(socket) => {
@@ -95,7 +96,8 @@ fn bind_datagrams(address: SocketAddr) -> io::Result<OwnedFd> {
 
 fn prepare_datagrams(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     sys::tell_local_address(socket, address.ip())?;
-    // A smaller buffer loses datagrams under load, and clients retransmit.
+    // The result is ignored: with a smaller buffer the kernel only drops more datagrams under load,
+    // and clients retransmit their calls.
     let _ = sockopt::set_socket_recv_buffer_size(socket, DATAGRAM_BACKLOG_BYTES);
     Ok(())
 }
@@ -105,7 +107,8 @@ fn open(kind: SocketType, address: SocketAddr) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(family, kind, flags, None)?;
     if address.is_ipv6() {
-        // Each address serves its own family, so that a server can use both wildcard addresses.
+        // A socket accepts its own address family only, so that a server can bind the wildcard
+        // addresses of both families.
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     Ok(socket)

@@ -18,7 +18,7 @@ const HANDLE_KEY: &str = "handle-key";
 /// The file with the unique identifier of the server.
 const IDENTIFIER: &str = "identifier";
 
-/// The reason why the state cannot be used.
+/// The reason why a server cannot use its state directory.
 #[derive(Debug)]
 pub struct StateError {
     /// The failed task.
@@ -54,8 +54,8 @@ pub fn default_directory() -> Option<PathBuf> {
 
 /// Returns the key of file handles, which the first start creates and later starts keep.
 ///
-/// Two servers that start at once receive the same key. It is on stable storage when this function
-/// returns.
+/// If two servers start at once, both receive the same key. The key is on stable storage when this
+/// function returns.
 ///
 /// # Errors
 /// The directory cannot be created or written, contains an invalid key, or could have been written
@@ -65,7 +65,7 @@ pub fn handle_key(directory: &Path) -> Result<HandleKey, StateError> {
 }
 
 /// Returns the unique identifier of the server, which the first use creates, like the key of
-/// handles. It is not secret.
+/// handles. The identifier is not secret.
 ///
 /// # Errors
 /// As [`handle_key`].
@@ -73,7 +73,7 @@ pub fn identifier(directory: &Path) -> Result<[u8; 16], StateError> {
     kept(directory, IDENTIFIER, Secrecy::Readable)
 }
 
-/// Returns random bytes under a name, and creates them at the first use.
+/// Returns the random bytes in the file `name`, and creates the file at the first use.
 fn kept(directory: &Path, name: &str, secrecy: Secrecy) -> Result<[u8; 16], StateError> {
     own::must_be_own();
     let path = directory.join(name);
@@ -96,9 +96,9 @@ fn kept(directory: &Path, name: &str, secrecy: Secrecy) -> Result<[u8; 16], Stat
     }
 }
 
-/// Writes new random bytes under a name atomically, unless the file exists.
+/// Writes new random bytes to the file `name` atomically, unless the file exists.
 fn make(directory: &Path, name: &str) -> io::Result<()> {
-    // Each starting server has a temporary file of its own.
+    // The temporary file has a unique name, because several servers may start at once.
     let temporary = own_name(directory, name)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     file.write_all(&random::<16>()?)?;
@@ -125,8 +125,8 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Creates or replaces a file in a directory atomically; no other user may read it. It is on stable
-/// storage when this function returns.
+/// Creates or replaces a file in a directory atomically. No other user may read the file. The file
+/// is on stable storage when this function returns.
 ///
 /// # Errors
 /// The file cannot be written; an existing file is unchanged.
@@ -148,7 +148,7 @@ pub fn put(directory: &Path, name: &str, parts: &[&[u8]]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Returns a similar name that no other server uses.
+/// Returns a path in the directory that begins with `name` and that no other server uses.
 pub(crate) fn own_name(directory: &Path, name: &str) -> io::Result<PathBuf> {
     Ok(directory.join(format!("{name}.{:016x}", u64::from_ne_bytes(random()?))))
 }
@@ -161,7 +161,8 @@ pub fn this_boot() -> io::Result<u128> {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     match u128::from_str_radix(&id.trim().replace('-', ""), 16) {
         Ok(boot) => Ok(boot),
-        // Each start then counts as a new boot, so ages are computed as after a reboot.
+        // The system reports no boot id. With a random id each start counts as a new boot, so the
+        // ages of entries are computed as after a reboot.
         Err(_) => random().map(u128::from_ne_bytes),
     }
 }

@@ -47,20 +47,22 @@ fn set_number(
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Returns the number of bytes in a stream socket that the peer has not acknowledged.
+/// Returns the number of bytes in the send queue of a stream socket that the peer has not
+/// acknowledged.
 pub(crate) fn unacknowledged(socket: &OwnedFd) -> Result<usize, Errno> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: the request fills in one integer, for which there is room.
+    // SAFETY: the request writes one integer, and `bytes` is one integer.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(last_error()) }
 }
 
-/// An invalid user or group number: the kernel keeps the present number and returns it.
+/// An invalid user or group id. With this argument `setfsuid` and `setfsgid` change nothing and
+/// return the current id.
 const NOBODY_AT_ALL: u32 = u32::MAX;
 
 /// Returns the process and the user at the other end of a Unix socket, as the kernel recorded them
-/// when the peer connected or listened. The process is 0 if it is in another namespace, for which
-/// the type of `rustix` has no value.
+/// when the peer connected or listened. The process id is 0 for a process in another namespace. The
+/// function does not use `rustix`, whose process id type cannot represent 0.
 pub(crate) fn peer_of(socket: &UnixStream) -> io::Result<(i32, u32)> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = libc::socklen_t::try_from(size_of_val(&peer)).expect("it is small");
@@ -92,13 +94,15 @@ pub(crate) fn file_system_group() -> u32 {
 /// Sets the file system user of this thread alone, like a store that acts as a user.
 #[cfg(test)]
 pub(crate) fn set_file_system_user(uid: u32) {
-    // SAFETY: as above; the C library does not spread it over threads.
+    // SAFETY: a plain system call without pointers. The C library does not apply it to other
+    // threads.
     unsafe { libc::setfsuid(uid) };
 }
 
 fn set_of(signals: &[i32]) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
-    // SAFETY: `sigemptyset` initialises the whole set, and `sigaddset` receives an initialised set.
+    // SAFETY: the pointer is valid. `sigemptyset` initialises the whole set, so each `sigaddset`
+    // receives an initialised set, and `assume_init` is correct afterwards.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in signals {
@@ -111,27 +115,30 @@ fn set_of(signals: &[i32]) -> libc::sigset_t {
 /// Blocks or unblocks signals for this thread and the threads that it starts.
 pub(crate) fn block_signals(signals: &[i32], block: bool) {
     let how = if block { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
-    // SAFETY: the set is initialised, and no old set is requested.
+    // SAFETY: the set is initialised, and the null pointer means that the old set is not returned.
     unsafe { libc::pthread_sigmask(how, &set_of(signals), core::ptr::null_mut()) };
 }
 
-/// Sleeps until one of the given blocked signals arrives, and takes it.
+/// Sleeps until one of the given blocked signals is pending, and consumes that signal.
 pub(crate) fn wait_for_signal(signals: &[i32]) -> i32 {
     let mut signal = 0;
-    // SAFETY: the set is initialised, and there is room for the signal.
+    // SAFETY: the set is initialised, and the pointer refers to `signal`, which the call writes.
     unsafe { libc::sigwait(&set_of(signals), &raw mut signal) };
     signal
 }
 
-/// Like [`wait_for_signal`], and returns the process that sent the signal; 0 for the kernel.
+/// Like [`wait_for_signal`], but also returns the id of the process that sent the signal; 0 for the
+/// kernel.
 pub(crate) fn wait_for_signal_of(signals: &[i32]) -> (i32, i32) {
     loop {
-        // SAFETY: all bytes zero are a value of the type.
+        // SAFETY: the structure consists of integers and unions of integers, for which zero bytes
+        // are valid.
         let mut about: libc::siginfo_t = unsafe { core::mem::zeroed() };
-        // SAFETY: the set is initialised, and there is room for the description of the signal.
+        // SAFETY: the set is initialised, and the pointer refers to `about`, which the call writes.
         let signal = unsafe { libc::sigwaitinfo(&set_of(signals), &raw mut about) };
         if signal > 0 {
-            // SAFETY: signals that request the end of a process carry their sender.
+            // SAFETY: for these signals the kernel fills in the sender's process id, so the field
+            // of the union is initialised.
             return (signal, unsafe { about.si_pid() });
         }
     }
@@ -139,20 +146,20 @@ pub(crate) fn wait_for_signal_of(signals: &[i32]) -> (i32, i32) {
 
 /// Makes a write beyond the file size limit fail instead of ending the process.
 pub(crate) fn ignore_file_size_signal() {
-    // SAFETY: no handler is set, the signal is ignored.
+    // SAFETY: the call sets no handler function; it makes the process ignore the signal.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Ignores the signals of [`crate::process::Termination`] that do not request an end, also in the
-/// next program until it blocks them itself.
+/// Makes the process ignore the signals of [`crate::process::Termination`] that do not request an
+/// end. The next program in the process also ignores them until it blocks them itself.
 pub(crate) fn ignore_restart_signals() {
     for signal in [libc::SIGHUP, libc::SIGUSR2] {
-        // SAFETY: no handler is set, the signal is ignored.
+        // SAFETY: the call sets no handler function; it makes the process ignore the signal.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
 
-/// Takes an inherited descriptor of the process.
+/// Returns an inherited descriptor of the process as an owned descriptor.
 pub(crate) fn inherited(number: i32) -> io::Result<OwnedFd> {
     // SAFETY: the call only checks whether the number is an open descriptor.
     if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
@@ -169,17 +176,18 @@ pub(crate) fn inherited(number: i32) -> io::Result<OwnedFd> {
 /// Uses the C library: rustix aborts if the kernel's vDSO has no `getcpu`, as in user-mode Linux 7.
 pub(crate) fn time_since_boot() -> libc::timespec {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for the time. The call cannot fail: every supported kernel has the
-    // clock.
+    // SAFETY: the pointer refers to `now`, which the call writes. The call cannot fail, because
+    // every supported kernel has this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) };
     now
 }
 
 /// Returns the clock's parameters and the kernel's synchronization state.
 pub(crate) fn clock_discipline() -> io::Result<(libc::timex, i32)> {
-    // SAFETY: the structure holds numbers only, for which zero is valid.
+    // SAFETY: the structure contains only integers, for which zero is valid.
     let mut kept: libc::timex = unsafe { core::mem::zeroed() };
-    // SAFETY: there is room for the result; without a mode the call changes nothing.
+    // SAFETY: the pointer refers to `kept`, which the call writes. Without a mode the call changes
+    // nothing.
     match unsafe { libc::adjtimex(&raw mut kept) } {
         -1 => Err(io::Error::last_os_error()),
         state => Ok((kept, state)),
@@ -211,7 +219,7 @@ pub(crate) struct Route {
     pub(crate) to: Local,
 }
 
-/// Room for one control message with an address, aligned for the kernel.
+/// A buffer for one control message with an address, with the alignment that the kernel requires.
 type Control = [u64; 8];
 
 const _: () = assert!(size_of::<Control>() >= 2 * size_of::<libc::in6_pktinfo>() + 16);
@@ -227,12 +235,12 @@ pub(crate) fn tell_local_address(socket: &OwnedFd, address: IpAddr) -> Result<()
 
 /// Receives one datagram into the free space of `buffer`.
 ///
-/// Returns no route if a reply to the sender is impossible; the datagram is then useless.
+/// Returns no route if the server cannot reply to the sender; the caller then ignores the datagram.
 pub(crate) fn receive_datagram(
     socket: &OwnedFd,
     buffer: &mut BytesMut,
 ) -> Result<Option<Route>, Errno> {
-    // SAFETY: all these structures are plain numbers, for which zero is a value.
+    // SAFETY: all these structures contain only integers and raw pointers, for which zero is valid.
     let (mut name, mut control, mut header): (libc::sockaddr_storage, Control, libc::msghdr) =
         unsafe { core::mem::zeroed() };
     let room = buffer.spare_capacity_mut();
@@ -243,7 +251,8 @@ pub(crate) fn receive_datagram(
     header.msg_iovlen = 1;
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = size_of::<Control>();
-    // SAFETY: name, data and control have the lengths given beside them.
+    // SAFETY: the pointers to the name, the data and the control data are valid for the lengths in
+    // the header.
     let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, 0) };
     let count = usize::try_from(count).map_err(|_| last_error())?;
     // SAFETY: the spare room begins at the buffer's length, and `recvmsg` wrote its first `count`
@@ -276,8 +285,9 @@ fn read_name(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
 }
 
 fn read_local(header: &libc::msghdr) -> Option<Local> {
-    // SAFETY: the header and its control data are as the kernel left them, and its own macros walk
-    // the messages; each value has the length that the kernel gives messages of its kind.
+    // SAFETY: the kernel has filled in the header and its control data, and the macros of the C
+    // library visit the messages. Each value has the length that the kernel gives to messages of
+    // its type.
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(header);
         while let Some(message) = next.as_ref() {
@@ -306,24 +316,25 @@ pub(crate) fn send_datagram(
     parts: &mut [IoSlice<'_>],
     route: &Route,
 ) -> Result<(), Errno> {
-    // SAFETY: all these structures are plain numbers, for which zero is a value.
+    // SAFETY: all these structures contain only integers and raw pointers, for which zero is valid.
     let (mut control, mut header): (Control, libc::msghdr) = unsafe { core::mem::zeroed() };
     let (mut name, name_length) = write_name(route.from);
     header.msg_name = (&raw mut name).cast();
     header.msg_namelen = name_length;
-    // A slice for input and output is an `iovec` by its documentation.
+    // By its documentation an `IoSlice` has the same layout as an `iovec`, so the cast is correct.
     header.msg_iov = parts.as_mut_ptr().cast();
     header.msg_iovlen = parts.len();
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = size_of::<Control>();
     write_local(&mut header, route.to);
-    // SAFETY: name, parts and control have the lengths given beside them.
+    // SAFETY: the pointers to the name, the parts and the control data are valid for the lengths in
+    // the header.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
     if sent >= 0 { Ok(()) } else { Err(last_error()) }
 }
 
 fn write_name(to: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
-    // SAFETY: plain numbers, for which zero is a value.
+    // SAFETY: the structure contains only integers, for which zero is valid.
     let mut name: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
     let storage = &raw mut name;
     let length = match to {
@@ -354,7 +365,7 @@ fn write_name(to: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     (name, length)
 }
 
-/// Writes the control message that sets the sender's address.
+/// Writes the control message that sets the source address of a datagram.
 fn write_local(header: &mut libc::msghdr, local: Local) {
     match local.address {
         IpAddr::V4(address) => {
@@ -379,7 +390,7 @@ fn write_control<T: Copy>(
     value: T,
 ) {
     let length = u32::try_from(size_of::<T>()).expect("a few bytes");
-    // SAFETY: the header's control data is a `Control`, which has room for the message.
+    // SAFETY: the control data of the header is a `Control`, which is large enough for the message.
     unsafe {
         let message = libc::CMSG_FIRSTHDR(header);
         (*message).cmsg_level = level;
@@ -402,12 +413,13 @@ fn last_error() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// The maximum size of an entry in the list of users or groups: a group of many thousand members.
+/// The maximum size of an entry in the list of users or groups, in bytes: enough for a group with
+/// many thousand members.
 const ENTRY_BYTES_MAX: usize = 8 << 20;
 
-/// Requests an entry of a system list from the C library, with a text buffer that grows until the
-/// entry fits; `ask` returns the library's error number and sets a pointer, which is null if there
-/// is no such entry.
+/// Requests an entry of a system list from the C library. The function provides a buffer for the
+/// texts of the entry, which grows until the entry fits. `ask` returns the library's error number
+/// and sets a pointer, which is null if there is no such entry.
 fn entry<T, U>(
     mut ask: impl FnMut(*mut T, &mut [libc::c_char], *mut *mut T) -> i32,
     take: impl Fn(&T) -> U,
@@ -418,8 +430,8 @@ fn entry<T, U>(
         let mut found = core::ptr::null_mut();
         match ask(entry.as_mut_ptr(), &mut room, &raw mut found) {
             0 if found.is_null() => return None,
-            // SAFETY: the library has filled the entry, which the pointer indicates, and the texts
-            // that it points to are in `room`.
+            // SAFETY: the pointer is not null, so the library has filled in the entry. The texts to
+            // which the entry points are in `room`, which outlives the call of `take`.
             0 => return Some(take(unsafe { entry.assume_init_ref() })),
             libc::ERANGE if room.len() < ENTRY_BYTES_MAX => room.resize(room.len() * 4, 0),
             _ => return None,
@@ -427,21 +439,23 @@ fn entry<T, U>(
     }
 }
 
-/// Returns the number of a user with the given name.
+/// Returns the user id of the user with the given name.
 pub(crate) fn user_named(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     let ask = |entry, room: &mut [libc::c_char], found| {
-        // SAFETY: the name ends with a NUL; entry, room and pointer may be written for the call.
+        // SAFETY: the name ends with a NUL, and the call may write the entry, the buffer and the
+        // pointer.
         unsafe { libc::getpwnam_r(name.as_ptr(), entry, room.as_mut_ptr(), room.len(), found) }
     };
     entry(ask, |user: &libc::passwd| user.pw_uid)
 }
 
-/// Returns the number of a group with the given name.
+/// Returns the group id of the group with the given name.
 pub(crate) fn group_named(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     let ask = |entry, room: &mut [libc::c_char], found| {
-        // SAFETY: the name ends with a NUL; entry, room and pointer may be written for the call.
+        // SAFETY: the name ends with a NUL, and the call may write the entry, the buffer and the
+        // pointer.
         unsafe { libc::getgrnam_r(name.as_ptr(), entry, room.as_mut_ptr(), room.len(), found) }
     };
     entry(ask, |group: &libc::group| group.gr_gid)
@@ -450,17 +464,17 @@ pub(crate) fn group_named(name: &str) -> Option<u32> {
 /// Returns the groups of a user, the primary one first.
 pub(crate) fn groups_of(uid: u32) -> Option<Vec<u32>> {
     let ask = |entry, room: &mut [libc::c_char], found| {
-        // SAFETY: entry, room and pointer may be written for the call.
+        // SAFETY: the call may write the entry, the buffer and the pointer.
         unsafe { libc::getpwuid_r(uid, entry, room.as_mut_ptr(), room.len(), found) }
     };
     let (name, main) = entry(ask, |user: &libc::passwd| {
-        // SAFETY: a user entry has a name that ends with a NUL.
+        // SAFETY: the name in a user entry is a valid pointer to a text that ends with a NUL.
         (unsafe { CStr::from_ptr(user.pw_name) }.to_owned(), user.pw_gid)
     })?;
     let mut groups = vec![0; 64];
     loop {
         let mut count = i32::try_from(groups.len()).ok()?;
-        // SAFETY: the name ends with a NUL, and there is room for `count` groups.
+        // SAFETY: the name ends with a NUL, and `groups` has space for `count` groups.
         let got =
             unsafe { libc::getgrouplist(name.as_ptr(), main, groups.as_mut_ptr(), &raw mut count) };
         let count = usize::try_from(count).ok()?;
@@ -468,7 +482,7 @@ pub(crate) fn groups_of(uid: u32) -> Option<Vec<u32>> {
             groups.truncate(count);
             return Some(groups);
         }
-        // The kernel supports at most 65,536.
+        // The kernel supports at most 65,536 groups of a user, so a larger list is an error.
         if groups.len() > 1 << 16 {
             return None;
         }

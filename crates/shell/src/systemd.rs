@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process;
 
-/// The variable with the notification socket.
+/// The environment variable with the path of the notification socket.
 const SOCKET: &str = "NOTIFY_SOCKET";
 
 /// The state of the service.
@@ -20,11 +20,11 @@ pub enum State {
     Restarting,
     /// The service stops.
     Stopping,
-    /// The service is alive (watchdog).
+    /// The service still works (the watchdog notification).
     Alive,
 }
 
-/// Sends a notification if systemd requests them; failures have no effect.
+/// Sends a notification if systemd requests notifications. Ignores failures.
 pub fn tell(state: State) {
     let text = match state {
         State::Ready => format!("READY=1\nMAINPID={}", process::id()),
@@ -48,7 +48,7 @@ pub fn watchdog_interval() -> Option<Duration> {
     number("WATCHDOG_USEC").filter(|_| is_ours).map(Duration::from_micros)
 }
 
-/// Parses a path, or an abstract name behind `@`.
+/// Parses the address of the socket: a path, or an abstract name after `@`.
 fn address(socket: &[u8]) -> io::Result<SocketAddr> {
     match socket.strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name),

@@ -1,4 +1,4 @@
-//! Calls that wait for their result.
+//! The calls of a loop that wait for their result (parked calls).
 
 use core::future::Future;
 use core::pin::Pin;
@@ -40,8 +40,8 @@ pub(crate) struct Done {
 
 /// The waiting calls of one loop.
 ///
-/// Slots and wakers are reused: a waker that outlives its call may cause an extra poll of a later
-/// call, which futures permit.
+/// Slots and wakers are reused. A waker that outlives its call may cause an additional poll of a
+/// later call in the same slot, which futures permit.
 #[derive(Default)]
 pub(crate) struct Tasks {
     slots: Vec<Slot>,
@@ -63,15 +63,15 @@ pub(crate) struct Parked {
     pub(crate) origin: Origin,
     /// The memory that the call holds, in bytes.
     pub(crate) call_memory: usize,
-    /// The data for the counters.
+    /// The measurements of the call, for the counters.
     pub(crate) metered: Metered,
 }
 
-/// Informs a loop that one of its calls can continue.
+/// The waker of a slot, which informs the loop that the call in the slot can continue.
 struct Bell {
     remote: Arc<Remote>,
     index: u32,
-    /// True if the loop was informed and has not reacted yet.
+    /// True if the loop was informed and has not polled the call yet.
     told: AtomicBool,
 }
 
@@ -98,7 +98,7 @@ impl Tasks {
         self.bytes
     }
 
-    /// Adds a call, and returns it if it completes at once.
+    /// Adds a call and polls it. Returns the call if it completes at once.
     pub(crate) fn start(&mut self, remote: &Arc<Remote>, parked: Parked) -> Poll<Done> {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.slots.len()).expect("limits are far below 2^32 calls");
@@ -133,14 +133,15 @@ impl Tasks {
         }
     }
 
-    /// Continues a call that was woken; returns it if it completes.
+    /// Polls a call that was woken. Returns the call if it completes.
     pub(crate) fn poll(&mut self, index: u32) -> Option<Done> {
         let slot = self.slots.get_mut(index as usize)?;
-        // From here on, a wake-up notifies the loop again.
+        // The flag is cleared before the poll, so that a wake-up during the poll informs the loop
+        // again and is not lost.
         slot.bell.told.store(false, Ordering::Release);
         let parked = slot.parked.as_mut()?;
         let mut context = Context::from_waker(&slot.waker);
-        // A call that panicked is dropped and never polled again.
+        // `AssertUnwindSafe` is correct: a call that panicked is dropped and never polled again.
         let outcome = catch_unwind(AssertUnwindSafe(|| parked.pending.as_mut().poll(&mut context)));
         let outcome = match outcome {
             Ok(Poll::Pending) => return None,

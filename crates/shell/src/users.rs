@@ -19,13 +19,13 @@ use crate::{clock, sys};
 /// The time for which the groups of a user are cached.
 const GROUPS_VALID: Duration = Duration::from_secs(60);
 
-/// Returns the number of a user of this machine.
+/// Returns the user id of a user of this machine.
 #[must_use]
 pub fn user_named(name: &str) -> Option<u32> {
     sys::user_named(name)
 }
 
-/// Returns the number of a group of this machine.
+/// Returns the group id of a group of this machine.
 #[must_use]
 pub fn group_named(name: &str) -> Option<u32> {
     sys::group_named(name)
@@ -91,8 +91,8 @@ fn look_up(uid: u32, now: Time, known: &Mutex<BTreeMap<u32, Known>>) -> Option<(
     found
 }
 
-/// Returns the caller with the found groups, or as a user without groups if this machine does not
-/// know it.
+/// Returns the caller with the groups in `found`. If this machine does not know the user, returns
+/// the caller without supplementary groups.
 fn replaced(caller: &Caller, found: Option<&(u32, Groups)>) -> Caller {
     match found {
         Some((gid, groups)) => Caller { gid: *gid, groups: groups.clone(), ..caller.clone() },

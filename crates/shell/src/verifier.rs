@@ -1,10 +1,10 @@
-//! The write verifier that a stopped server leaves to the next one.
+//! The write verifier that a stopped server leaves to the next server.
 //!
-//! A server leaves its verifier only when all data that it ever reported as written is on stable
-//! storage. The next server removes it from the directory before it answers anything, and the
-//! removal is on stable storage as well: if that server ends in any way, no later server uses the
-//! verifier. So one server at a time uses a verifier, and clients do not rewrite data that a clean
-//! stop has saved.
+//! A server leaves its verifier only when all data that it has ever reported as written is on
+//! stable storage. The next server removes the verifier from the directory before it answers any
+//! call, and the removal is on stable storage as well. If that server ends without leaving the
+//! verifier again, no later server uses it. Thus a verifier never survives a loss of data, and
+//! clients do not rewrite data that a clean stop has saved.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -19,11 +19,12 @@ use crate::state::{self, StateError};
 /// The file in the state directory.
 const NAME: &str = "verifier";
 
-/// Takes the verifier that the last server left in a state directory, if there is one.
+/// Removes and returns the verifier that the last server left in a state directory, if there is
+/// one.
 ///
 /// # Errors
-/// The verifier cannot be taken or is invalid; no later start uses it either, unless the file could
-/// not even be read.
+/// The verifier cannot be removed or is invalid. No later start uses this verifier either, unless
+/// the file could not be renamed.
 pub fn take_verifier(directory: &Path) -> Result<Option<[u8; 8]>, StateError> {
     let path = directory.join(NAME);
     taken(directory, &path).map_err(|error| StateError {
@@ -33,7 +34,8 @@ pub fn take_verifier(directory: &Path) -> Result<Option<[u8; 8]>, StateError> {
     })
 }
 
-/// Leaves a verifier for the next server. It is on stable storage when this function returns.
+/// Leaves a verifier for the next server. The verifier is on stable storage when this function
+/// returns.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -47,7 +49,8 @@ pub fn leave_verifier(directory: &Path, verifier: [u8; 8]) -> Result<(), StateEr
 
 fn taken(directory: &Path, path: &Path) -> io::Result<Option<[u8; 8]>> {
     own::must_be_own();
-    // If two servers start at once, only one of them can rename the file.
+    // The rename decides which server uses the verifier: if two servers start at once, only one of
+    // them can rename the file.
     let own = state::own_name(directory, NAME)?;
     match fs::rename(path, &own) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

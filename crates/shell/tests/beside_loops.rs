@@ -29,7 +29,8 @@ const LOOPS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
 const ASK: Procedure = Procedure { program: 1, version: 1, number: 1, weight: Weight::Light };
 
-/// The back-end server: replies to a call with its argument when the gate is open.
+/// The back-end server, which replies to a call with the argument of the call when the gate is
+/// open.
 #[derive(Default)]
 struct Back {
     state: Mutex<BackState>,
@@ -94,8 +95,8 @@ impl Handler for Behind {
     }
 }
 
-/// The front-end server: calls the back-end server for each ECHO, and leaves the call of a PARK to
-/// the test.
+/// The front-end server. For each ECHO it sends a call to the back-end server; for a PARK it passes
+/// such a call to the test.
 struct Front {
     session: Session,
     /// The threads on which each call started and was woken.
@@ -220,7 +221,8 @@ fn answer(call: Pin<Box<Call>>) -> Result<u32, Error> {
 #[test]
 fn reply_to_a_loops_call_arrives_on_that_loop() {
     let both = Both::start();
-    // Connections are distributed over the loops in turn.
+    // The server assigns connections to the loops in round-robin order, so each client is at
+    // another loop.
     let mut clients = [(); 2].map(|()| Client::connect(both.address));
     for round in 0..100_u32 {
         for (number, client) in (2 * round..).zip(&mut clients) {
@@ -237,7 +239,7 @@ fn reply_to_a_loops_call_arrives_on_that_loop() {
     drop(threads);
     let of_loops = both.back.state.lock().unwrap().connections.len();
     assert_eq!(of_loops, 2, "one of each loop");
-    // Other threads have a connection of their own.
+    // A call from a thread that is not a loop uses a third connection.
     assert_eq!(answer(Box::pin(both.front.asks(1))), Ok(1));
     assert_eq!(both.back.state.lock().unwrap().connections.len(), 3);
 }
@@ -249,7 +251,7 @@ fn runtime_completes_calls_of_an_ended_loop() {
     let call = both.left(&mut Client::connect(both.address));
     both.back.wait(|state| state.calls == 1);
     both.in_front.take().unwrap().stop(Duration::ZERO);
-    // The runtime's thread retransmits the call on its own connection.
+    // The loop has ended, so the runtime's thread retransmits the call on its own connection.
     both.back.wait(|state| state.calls == 2);
     both.back.open();
     assert_eq!(answer(call), Ok(7));
@@ -262,7 +264,7 @@ fn loop_retransmits_its_calls_to_a_restarted_server() {
     let mut client = Client::connect(both.address);
     let call = both.left(&mut client);
     both.back.wait(|state| state.calls == 1);
-    // The restarted server uses the same address once it is free.
+    // The back-end server restarts at the same address, as soon as the address is free.
     both.behind.take().unwrap().stop(Duration::ZERO);
     both.back.open();
     let policy = Policy { privileged: true, uid: 0, reserved_ports_end: 1024 };

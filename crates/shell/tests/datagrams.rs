@@ -56,7 +56,7 @@ fn datagram_receives_one_reply() {
     caller.echo(1);
     caller.send(PANIC, 0);
     caller.echo(2);
-    // Streams are served on the same port.
+    // The server also accepts streams on the same port.
     Client::connect(server.address).echo(3);
 }
 
@@ -133,7 +133,8 @@ fn stop_answers_received_calls() {
     assert_eq!(caller.reply(), message(PARK, 1));
 }
 
-/// The sender of a datagram is known only if its port requires privilege.
+/// The kernel's report of the sender of a datagram is reliable only if the port of the sender
+/// requires privilege.
 #[test]
 fn local_user_is_trusted_from_reserved_ports_only() {
     let server = Fixture::start();

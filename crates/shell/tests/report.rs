@@ -54,7 +54,7 @@ fn every_call_is_counted_once_and_at_its_end() {
     server.state.open(7);
     clients[0].reply();
     assert_eq!(server.report().account.total().calls, 13);
-    // A call that is dropped with its connection is counted too.
+    // The counters also include a call that is dropped with its connection.
     let stream = TcpStream::connect(server.address).unwrap();
     sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     let mut leaves = Client::over(stream);
@@ -66,8 +66,8 @@ fn every_call_is_counted_once_and_at_its_end() {
     assert!(report.account.clients().iter().all(|client| client.connections == 0));
 }
 
-/// The system reports a large call in large parts. The server checks for smaller parts every few
-/// seconds, so that a client which sends slowly does not count as stalled.
+/// The kernel reports the arrival of a large call only in large parts. The server checks for
+/// smaller parts every few seconds, so that a client that sends slowly does not count as stalled.
 #[test]
 fn slowly_sent_large_call_is_received() {
     let server = Fixture::start();
@@ -96,7 +96,8 @@ fn duration_of_a_call_includes_its_waits() {
     client.reply();
     let asked = Instant::now();
     let report = server.report();
-    // A loop reports its counters at the time of its reply, which is later than the request.
+    // The counters are from the time of the loop's reply, which is later than the request. The
+    // report's age must not exceed the time since that request.
     let age = report.age + asked.elapsed();
     let total = report.account.total();
     assert!(total.timed > 0 && total.timed == total.latency.count());

@@ -38,8 +38,8 @@ fn a_record_may_come_in_fragments() {
     }
 }
 
-/// A complete call precedes the part before the cut, so that its reply proves that the server
-/// received the part separately.
+/// A complete call precedes the first part of the record. The reply to that call proves that the
+/// server has received the first part separately.
 #[test]
 fn a_record_may_be_cut_anywhere() {
     let server = Fixture::start();
@@ -106,7 +106,7 @@ fn replies_of_all_sizes_keep_their_bytes() {
 }
 
 /// A client requests 64 MiB and does not read: the server produces no more replies than the socket
-/// holds, and serves others meanwhile.
+/// accepts, and serves other clients meanwhile.
 #[test]
 fn slow_reader_delays_its_own_replies_only() {
     const REPLIES: usize = 64;
@@ -154,7 +154,7 @@ fn a_stalled_connection_is_closed() {
     silent.write(&[0, 0, 0, 1, 7]);
     assert!(silent.is_closed(), "between two fragments of a record");
     let mut deaf = server.client();
-    // All at once, since the server may close the connection before the last one is sent.
+    // One write sends all calls, because the server may close the connection before a later write.
     deaf.write(&record(&message(LARGE, 1 << 20)).repeat(32));
     server.state.wait_for_end(deaf.0.local_addr().unwrap());
     resting.echo(2);
@@ -163,7 +163,7 @@ fn a_stalled_connection_is_closed() {
 
 #[test]
 fn half_sent_large_records_hold_bounded_memory() {
-    // This many large buffers fit the limit of one loop.
+    // The number of large buffers that fit into the memory limit of one loop.
     const LIMIT: u64 = 170;
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
     let large = record(&vec![0; MESSAGE_BYTES_MAX]);
@@ -173,7 +173,8 @@ fn half_sent_large_records_hold_bounded_memory() {
         client.write(&large[..400_000]);
         clients.push(client);
     }
-    // While the last one is received, which takes many turns, all others have their turns.
+    // The receive of the last record takes many turns, between which all other connections have
+    // their turns.
     let mut last = server.client();
     last.write(&large);
     assert_eq!(last.reply().len(), MESSAGE_BYTES_MAX);
@@ -188,7 +189,7 @@ fn half_sent_large_records_hold_bounded_memory() {
     assert!(finished >= LIMIT - 1, "{finished} went on");
 }
 
-/// The bytes of a record in fragments were not counted.
+/// The bytes of a record in fragments must count for the memory limit as well.
 #[test]
 fn fragments_hold_bounded_memory() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
@@ -199,7 +200,8 @@ fn fragments_hold_bounded_memory() {
         client.write(&fragment);
         clients.push(client);
     }
-    // A client that holds little memory stays connected, however long it is idle.
+    // The server does not close the connection of a client that uses little memory, even if it has
+    // been idle for longest.
     let mut small = server.client();
     small.write(&fragment[..1000]);
     let mut last = server.client();
@@ -226,7 +228,8 @@ fn memory_of_waiting_calls_is_bounded() {
             client.write(&record(&call));
         }
     });
-    // Each of the calls, 32 MiB in all, holds its buffer, which is a little larger than the call.
+    // The calls have 32 MiB in total. Each call keeps its receive buffer in use, which is a little
+    // larger than the call, so fewer calls reach the limit.
     server.state.wait_for(28);
     server.client().echo(1);
     let waited = server.state.waited();
@@ -238,7 +241,7 @@ fn memory_of_waiting_calls_is_bounded() {
     calls.join().unwrap();
 }
 
-/// A call may wait long, and its client had to send only one message for it.
+/// A call may wait long, so a small waiting call must not occupy a large receive buffer.
 #[test]
 fn a_small_call_holds_no_receive_buffer() {
     let server = Fixture::start();
@@ -254,8 +257,9 @@ fn a_small_call_holds_no_receive_buffer() {
     assert_eq!(client.reply(), [1]);
 }
 
-/// Many waiting calls complete at once, and their clients do not read: the connections that have
-/// been idle for longest are closed until the rest is within the limit, and others are served.
+/// Many waiting calls complete at once, and their clients do not read the replies. The server
+/// closes the connections that have been idle for longest until the other connections are within
+/// the memory limit, and continues to serve other clients.
 #[test]
 fn unread_replies_are_bounded() {
     are_bounded(false);
@@ -279,7 +283,8 @@ fn are_bounded(replies_in_turn: bool) {
         (0..CALLS).for_each(|call| one.send(PARK_LARGE, client * CALLS + call));
         deaf.push(one);
     }
-    // The server does not read from a client with unsent replies, so all calls are sent first.
+    // The server reads no calls from a client with unsent replies, so the clients send all calls
+    // before the test opens the gates.
     (0..4 * CALLS).for_each(|number| server.state.wait_for(number));
     (0..4 * CALLS).for_each(|number| server.state.open(number));
     server.client().echo(1);
@@ -289,7 +294,8 @@ fn are_bounded(replies_in_turn: bool) {
         assert!(Instant::now() < end, "{} were closed", closed());
         thread::yield_now();
     }
-    // Four clients have 512 MiB to read; the replies of two are within 256 MiB.
+    // The four clients have requested 512 MiB. The replies of two clients are within the limit of
+    // 256 MiB, so the server must not close all connections.
     server.client().echo(2);
     assert!(closed() < 4, "all were closed");
     let last = deaf.last_mut().unwrap();
@@ -307,8 +313,8 @@ fn wait_for_large(server: &Fixture, calls: usize) {
     }
 }
 
-/// Some clients read nothing: one of them has the turn and others wait for it; some of them
-/// disconnect.
+/// Some clients read nothing: one of them has the permission to send and others wait for it, and
+/// some of these clients disconnect.
 #[test]
 fn large_replies_in_turn_are_complete() {
     const BYTES: u32 = 1 << 20;
@@ -324,7 +330,7 @@ fn large_replies_in_turn_are_complete() {
         wait_for_large(&server, deaf.len());
         let mut reader = server.client();
         (0..5).for_each(|_| reader.send(LARGE, BYTES));
-        // The first client is among the disconnected ones.
+        // The first two clients disconnect; the first of them has the permission to send.
         deaf.drain(..2);
         for client in [&mut reader].into_iter().chain(&mut deaf[..3]) {
             for _ in 0..3 {
@@ -337,7 +343,7 @@ fn large_replies_in_turn_are_complete() {
         }
         assert_eq!(reader.reply(), message(ECHO, 1));
         deaf.drain(..3);
-        // The last client has its turn after all others.
+        // The last client receives its reply after all other clients.
         assert!(deaf[0].reply()[12..] == pattern(BYTES), "it has its bytes");
     }
 }
@@ -370,9 +376,9 @@ fn end_right_after_a_call_is_detected() {
     }
 }
 
-/// The service learned of the end only when the loop read it, which never happens while a client
-/// reads no replies or too many of its calls wait; so a call that the client retransmitted over
-/// another connection ran twice.
+/// The loop must inform the service of the end when the end arrives, and not when it reads the end:
+/// while a client reads no replies or too many of its calls wait, the loop never reads the end.
+/// Otherwise a call that the client retransmits over another connection would run twice.
 #[test]
 fn end_of_stream_is_reported_before_it_is_read() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
@@ -459,8 +465,8 @@ fn waiting_calls_are_bounded_and_complete() {
     }
 }
 
-/// When a loop has reached its limit of waiting calls, the connection that has waited longest for
-/// room gets the first free place, not the oldest connection.
+/// When a loop has reached its limit of waiting calls and a waiting call ends, the connection that
+/// has waited longest may have a further waiting call, and not the oldest connection.
 #[test]
 fn free_place_goes_to_the_longest_waiting_connection() {
     const LIMIT: u32 = 16_384;
@@ -501,11 +507,13 @@ fn reply_of_a_closed_connection_is_dropped() {
     gone.send(PARK, 1);
     server.state.wait_for(1);
     let from = gone.0.local_addr().unwrap();
-    // A reset, because the client might still read after a plain close.
+    // The client resets the connection. After a plain close the client might still read, so the
+    // server would not drop its calls.
     sockopt::set_socket_linger(&gone.0, Some(Duration::ZERO)).unwrap();
     drop(gone);
     server.state.wait_for_end(from);
-    // Its successor in the same slot must not receive that reply.
+    // The next connection uses the same slot, and must not receive the reply to the call of the
+    // closed connection.
     let mut next = server.client();
     next.echo(1);
     server.state.open(1);
@@ -523,7 +531,7 @@ fn connection_ids_are_unique() {
     let from = gone.0.local_addr().unwrap();
     drop(gone);
     assert_eq!(server.state.wait_for_end(from), names[0]);
-    // The slot is reused.
+    // One of the next connections reuses the slot of the closed connection.
     let mut next = [server.client(), server.client()];
     let is_there = |client: &mut Client| {
         let name = client.name();
@@ -533,8 +541,8 @@ fn connection_ids_are_unique() {
     assert!(next.iter_mut().any(is_there));
 }
 
-/// A client that closed many connections with waiting calls occupied all places until the calls
-/// completed.
+/// Without this rule a client that closes many connections with waiting calls could use up the
+/// limit of waiting calls until these calls complete.
 #[test]
 fn calls_of_a_closed_connection_are_dropped_unless_they_must_complete() {
     let server = Fixture::start();
@@ -546,7 +554,8 @@ fn calls_of_a_closed_connection_are_dropped_unless_they_must_complete() {
     let mut other = server.client();
     other.send(PARK, 4);
     server.state.wait_for(4);
-    // A reset, because the client might still read after a plain close.
+    // The client resets the connection. After a plain close the client might still read, so the
+    // server would not drop its calls.
     sockopt::set_socket_linger(&gone.0, Some(Duration::ZERO)).unwrap();
     drop(gone);
     assert_eq!([1, 3].map(|number| server.state.end_of(number)), [End::LetGo; 2]);
@@ -558,7 +567,8 @@ fn calls_of_a_closed_connection_are_dropped_unless_they_must_complete() {
 
 #[test]
 fn service_is_woken_at_the_requested_time() {
-    // The service is also woken every few seconds in any case.
+    // The loop also wakes the service at each sweep, which is once a second in this test. A shorter
+    // span between two wake-ups proves that the loop wakes the service at the requested time.
     let server = Fixture::with(|options| options.stall_max = Duration::from_secs(1));
     let woken = server.state.wait_for_wakes();
     let spans: Vec<Duration> = woken.windows(2).map(|two| two[1].since(two[0])).collect();
@@ -566,8 +576,8 @@ fn service_is_woken_at_the_requested_time() {
     assert!(spans.iter().min() < Some(&Duration::from_millis(900)), "{spans:?}");
 }
 
-/// A client that reconnects after a failure retransmits its running calls: by then the service must
-/// know that the first connection has ended.
+/// A client that reconnects after a failure retransmits its running calls. Before these calls
+/// arrive, the service must know that the first connection has ended.
 #[test]
 fn end_of_stream_is_reported_while_its_calls_wait() {
     let server = Fixture::start();
@@ -622,7 +632,8 @@ fn connections_beyond_the_limit_are_refused_until_one_ends() {
     two.echo(4);
 }
 
-/// One address has all connections: another address gets one in place of the longest idle one.
+/// If one address has all connections, the server closes the longest idle connection of that
+/// address for a connection from another address.
 #[test]
 fn one_address_cannot_keep_all_connections() {
     let any = "0.0.0.0:0".parse().unwrap();
@@ -631,7 +642,8 @@ fn one_address_cannot_keep_all_connections() {
     });
     let [greedy, other] = [1, 2].map(|last| SocketAddr::from(([127, 0, 0, last], 0)));
     let connect = |host: SocketAddr| {
-        // A client that connects to a loopback address has the same source address.
+        // The client binds the loopback address that it also uses as its destination, so that each
+        // host has its own source address.
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         net::bind(&socket, &host).unwrap();
         let to = SocketAddr::new(host.ip(), server.address.port());
@@ -690,7 +702,8 @@ fn stop_answers_received_calls() {
     assert!(client.is_closed());
 }
 
-/// A client that reads nothing has the turn, and the clients that wait for it read their replies.
+/// A client that reads nothing has the permission to send. At the stop the clients that wait for
+/// the permission nevertheless receive their replies.
 #[test]
 fn stop_answers_connections_that_wait_for_their_turn() {
     const BYTES: u32 = 1 << 20;

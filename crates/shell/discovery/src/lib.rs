@@ -1,10 +1,11 @@
 //! Discovery and announcement of servers by DNS-SD on the local network.
 //!
 //! Follows RFC 6763 over multicast DNS (RFC 6762): each export is an instance of `_nfs._tcp` with
-//! its path in the property `path`, like in other programs, and the name of our server in `server`.
-//! One of several servers with the same files announces its load in `load`, and clients also find
-//! it by the name of its export, the least busy server first. Data from the network is untrusted:
-//! its size is limited, and it contains no control characters.
+//! its path in the property `path`, as in other programs, and the name of its Leasehold server in
+//! the property `server`. If several servers export the same files, each announces its load in the
+//! property `load`. Clients can then also search for the name of the export, and receive the least
+//! busy server. Data from the network is untrusted: its size is limited, and it contains no control
+//! characters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,15 +17,16 @@ use mdns_sd::{IfKind, ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo}
 
 const SERVICE: &str = "_nfs._tcp.local.";
 
-/// The properties of an instance.
+/// The names of the properties of an instance.
 const PATH: &str = "path";
 const SERVER: &str = "server";
 const LOAD: &str = "load";
 
-/// The maximum number of announced exports of a server: more than fits on a screen.
+/// The maximum number of exports that a server announces, which is more than fits on a screen.
 const EXPORTS_MAX: usize = 64;
 
-/// The maximum number of listed exports of all servers, so that a flood uses bounded memory.
+/// The maximum number of exports of all servers in a result, so that a flood of announcements uses
+/// bounded memory.
 const FOUND_MAX: usize = 1024;
 
 /// The maximum number of addresses of one export.
@@ -37,8 +39,8 @@ const PATH_BYTES_MAX: usize = 1024;
 /// The maximum length of a DNS label.
 const LABEL_BYTES_MAX: usize = 63;
 
-/// The time to wait for other instances after the first of several: by RFC 6762 responders delay
-/// each of two answers by up to 120 ms.
+/// The time for which a search waits for further servers after the first of several servers has
+/// answered. By RFC 6762 a responder delays each of two answers by up to 120 ms.
 const OTHERS: Duration = Duration::from_millis(500);
 
 /// The reason why a query or an announcement failed.
@@ -59,7 +61,8 @@ impl From<mdns_sd::Error> for Failed {
     }
 }
 
-/// The load of one of several servers with the same files; the less busy one orders first.
+/// The load of one of several servers with the same files. A less busy server is less in the order
+/// of this type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
     /// The recent busy time of the server, in tenths.
@@ -86,20 +89,20 @@ pub struct Found {
     pub server: String,
     /// The path to mount.
     pub path: String,
-    /// The addresses of the server, the most usual one first.
+    /// The addresses of the server, the preferred address first.
     pub addresses: Vec<SocketAddr>,
     /// The load of the server, if it is one of several with the same files.
     pub load: Option<Load>,
 }
 
 impl Found {
-    /// Returns true if the server is one of several with the files of this name.
+    /// Returns true if the server is one of several servers that export files under this name.
     fn is_one_of(&self, name: &str) -> bool {
         self.load.is_some() && self.path.trim_start_matches('/').eq_ignore_ascii_case(name)
     }
 }
 
-/// The announcement of a server, which is withdrawn when the value is dropped.
+/// The announcement of a server. The drop of the value withdraws the announcement.
 pub struct Announcement {
     daemon: ServiceDaemon,
     server: String,
@@ -114,11 +117,11 @@ pub struct Announcement {
 
 impl Announcement {
     /// Announces the exports of a server under a name, on the networks of the addresses that it
-    /// serves: a server on the loopback is announced there only. One of several servers with the
-    /// same files announces its load.
+    /// serves: a server that serves only the loopback interface is announced only there. `load` is
+    /// the load of the server, if it is one of several servers with the same files.
     ///
     /// # Errors
-    /// There is no network, or no room for a name.
+    /// There is no network, or the responder rejects an announcement.
     pub fn new(
         server: &str,
         exports: &[&str],
@@ -135,8 +138,8 @@ impl Announcement {
             daemon.disable_interface(IfKind::All)?;
             daemon.enable_interface(ips.iter().copied().map(IfKind::Addr).collect::<Vec<_>>())?;
         }
-        // The host name is unique to this server: another responder of this machine may announce
-        // its own.
+        // The host name contains the port and is unique to this server, because another responder
+        // of this machine may announce the machine's own host name.
         let host = format!("{}-nfs-{port}.local.", plain(server));
         let addresses = (!everywhere).then_some(ips);
         let (server, names) = (server.to_owned(), BTreeMap::new());
@@ -148,7 +151,8 @@ impl Announcement {
     /// Announces these exports from now on, and withdraws all others.
     ///
     /// # Errors
-    /// There is no room for a name; the exports before it are announced.
+    /// The responder rejects the announcement of an export; the exports before this export are
+    /// announced.
     pub fn follow(&mut self, exports: &[&str]) -> Result<(), Failed> {
         let wanted = &exports[..exports.len().min(EXPORTS_MAX)];
         let gone = |export: &String, _: &mut String| !wanted.contains(&export.as_str());
@@ -166,7 +170,7 @@ impl Announcement {
     /// Announces a changed load.
     ///
     /// # Errors
-    /// There is no room for the announcement.
+    /// The responder rejects an announcement.
     pub fn is_busy(&mut self, load: Load) -> Result<(), Failed> {
         if self.load != Some(load) {
             self.load = Some(load);
@@ -200,7 +204,8 @@ impl Drop for Announcement {
     fn drop(&mut self) {
         let end = Instant::now() + WITHDRAWAL_TIMEOUT;
         let left = || end.saturating_duration_since(Instant::now());
-        // Other hosts that miss the goodbye forget the instance at the end of its lifetime.
+        // The wait is bounded. A host that does not receive the withdrawal forgets the instance at
+        // the end of its lifetime.
         let told: Vec<_> =
             self.names.values().filter_map(|name| self.daemon.unregister(name).ok()).collect();
         told.iter().for_each(|told| drop(told.recv_timeout(left())));
@@ -225,8 +230,8 @@ pub fn browse(patience: Duration) -> Result<Vec<Found>, Failed> {
     Ok(found.into_values().collect::<BTreeSet<_>>().into_iter().collect())
 }
 
-/// Returns the first announced export of the server with this name, or of the least busy of several
-/// servers with the files of this name.
+/// Returns the first announced export of the server with this name. If several servers export files
+/// under this name, returns the export of the least busy server.
 ///
 /// # Errors
 /// There is no network.
@@ -238,7 +243,7 @@ pub fn resolve(name: &str, patience: Duration) -> Result<Option<Found>, Failed> 
             found.clear();
         }
         if is_it || (one.is_one_of(name) && found.len() < FOUND_MAX) {
-            // A repeated answer replaces the earlier one.
+            // A repeated answer for an instance replaces the earlier answer.
             found.retain(|(known, _)| known != instance);
             found.push((instance.to_owned(), one));
             return Some(if is_it { Duration::ZERO } else { OTHERS });
@@ -248,13 +253,14 @@ pub fn resolve(name: &str, patience: Duration) -> Result<Option<Found>, Failed> 
     Ok(least_busy(found.into_iter().map(|(_, one)| one)))
 }
 
-/// Returns the least busy server, and the first among equals: their answers arrive in random order.
+/// Returns the least busy server. Among equally busy servers, returns the server that answered
+/// first, which distributes clients because answers arrive in random order.
 fn least_busy(found: impl Iterator<Item = Found>) -> Option<Found> {
     found.min_by_key(|one| one.load)
 }
 
-/// Receives instances until the timeout. If `hear` returns a shorter time, that is the rest; zero
-/// ends the function.
+/// Receives instances until the timeout, and passes each to `hear`. If `hear` returns a time, the
+/// function waits at most this further time; zero ends the function.
 fn listen(
     patience: Duration,
     mut hear: impl FnMut(&str, Found) -> Option<Duration>,
@@ -279,12 +285,12 @@ fn listen(
     Ok(())
 }
 
-/// Converts an instance if it is valid.
+/// Converts an instance to an export; `None` if a field of the instance is invalid.
 fn taken(service: &ResolvedService) -> Option<Found> {
     let property = |name| service.txt_properties.get_property_val_str(name);
     let host = || service.host.trim_end_matches('.').trim_end_matches(".local");
     let server = property(SERVER).unwrap_or_else(host);
-    // An instance without a path exports its root.
+    // An instance without the property `path` exports its root directory.
     let path = property(PATH).filter(|path| !path.is_empty()).unwrap_or("/");
     let ips: BTreeSet<IpAddr> =
         service.addresses.iter().map(mdns_sd::ScopedIp::to_ip_addr).collect();
@@ -299,7 +305,7 @@ fn found(server: &str, path: &str, ips: BTreeSet<IpAddr>, port: u16) -> Option<F
     if !is_text(server, NAME_BYTES_MAX) || !is_text(path, PATH_BYTES_MAX) || port == 0 {
         return None;
     }
-    // A link-local address is useless without its link.
+    // A link-local address is useless without its link, so such an address is left out.
     let useful = |ip: &IpAddr| match ip {
         IpAddr::V4(ip) => !ip.is_unspecified() && !ip.is_multicast(),
         IpAddr::V6(ip) => !ip.is_unspecified() && !ip.is_multicast() && !ip.is_unicast_link_local(),
@@ -319,7 +325,7 @@ fn label(text: &str) -> String {
 /// Converts a name to a label of a host.
 fn plain(name: &str) -> String {
     let plain = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
-    // Leaves room for the suffix.
+    // The length leaves space for the suffix with the port.
     plain.take(LABEL_BYTES_MAX - 16).collect()
 }
 

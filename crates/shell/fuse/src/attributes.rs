@@ -12,9 +12,9 @@ pub struct Moment {
 /// The attributes of an object for `stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// The file number, `st_ino`, which differs from the node number.
+    /// The file id that programs see (`st_ino`), which differs from the node id.
     pub file: u64,
-    /// Size in bytes.
+    /// The size in bytes.
     pub size: u64,
     /// Allocated space, in units of 512 bytes.
     pub blocks: u64,
@@ -39,7 +39,7 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Appends them as `struct fuse_attr`.
+    /// Appends the attributes as `struct fuse_attr`.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
         for word in [
             self.file,

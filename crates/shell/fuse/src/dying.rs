@@ -1,8 +1,8 @@
 //! Detects whether a thread of another process is about to die.
 //!
-//! The kernel sends one INTERRUPT for any signal, also for one that the program handles. Only a
-//! signal that ends the process counts here: the kernel converts each of these into a SIGKILL that
-//! is pending for every thread, which `/proc` shows.
+//! The kernel sends an INTERRUPT for every signal, even for a signal that the program handles. This
+//! module detects only signals that end the process: the kernel converts each of these signals into
+//! a SIGKILL that is pending for every thread, and `/proc` shows the pending signals.
 
 use std::fs;
 
@@ -11,12 +11,13 @@ const KILL: u64 = 1 << 8;
 /// The flag of a process that a signal has ended, in the ninth field of its `stat`.
 const SIGNALED: u32 = 0x400;
 
-/// Returns true if a thread is about to die by a signal, or is gone. A thread that is invisible
-/// from here (0) counts as dying.
+/// Returns true if a thread is about to die by a signal, or no longer exists. A thread in another
+/// process namespace (thread id 0) counts as dying.
 ///
-/// Reads `stat` only of a process without memory: while a process executes a program, the kernel
-/// blocks readers of its `stat`, and the execution may wait for the very request under examination,
-/// the FLUSH of a descriptor that it closes.
+/// The function reads `stat` only of a process that has no memory any more. While a process starts
+/// another program (`execve`), the kernel blocks readers of its `stat`, and that start may itself
+/// wait for the FLUSH request about which this function is called. A read of `stat` would then be a
+/// deadlock.
 pub(crate) fn is_dying(thread: u32) -> bool {
     if thread == 0 {
         return true;
@@ -29,7 +30,8 @@ pub(crate) fn is_dying(thread: u32) -> bool {
     has_been_signaled(&stat)
 }
 
-/// A process that ends releases its memory before it closes its files.
+/// Returns true if the process has memory. A process that ends releases its memory before it closes
+/// its files.
 fn has_memory(status: &str) -> bool {
     status.lines().any(|line| line.starts_with("VmSize:"))
 }
@@ -42,7 +44,8 @@ fn is_kill_pending(status: &str) -> bool {
 }
 
 fn has_been_signaled(stat: &str) -> bool {
-    // The second field, the name, may contain any characters; it ends with the last parenthesis.
+    // The second field of `stat` is the name, which may contain any characters. The name ends at
+    // the last parenthesis, so the parser counts the other fields from there.
     let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6));
     flags.and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|flags| flags & SIGNALED != 0)
 }

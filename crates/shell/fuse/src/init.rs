@@ -7,12 +7,12 @@ use crate::request::Hello;
 
 /// The only supported major version.
 const MAJOR: u32 = 7;
-/// The oldest supported minor version: Linux 5.4. Older ones have messages of other lengths.
+/// The oldest supported minor version (Linux 5.4). Older versions have messages of other lengths.
 const MINOR_MIN: u32 = 31;
-/// The newest minor version whose messages have the lengths used here.
+/// The newest minor version whose messages have the lengths that this crate uses.
 const MINOR_MAX: u32 = 41;
 
-/// The minor version from which names can be invalidated without waiting: Linux 6.16.
+/// The minor version from which the kernel can invalidate names without a wait (Linux 6.16).
 const MINOR_OF_EPOCHS: u32 = 44;
 
 /// The maximum number of background requests in progress (read-ahead and parts of direct I/O).
@@ -34,9 +34,9 @@ mod flag {
     pub(super) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
 }
 
-/// The requested features, as far as the kernel supports them. Not requested: WRITEBACK_CACHE,
-/// which moves the control of size and times to the kernel; POSIX_LOCKS and FLOCK_LOCKS, because
-/// locks are local to the machine.
+/// The features that the session requests if the kernel supports them. The session does not request
+/// WRITEBACK_CACHE, which would give the kernel control of size and times. It does not request
+/// POSIX_LOCKS and FLOCK_LOCKS, because locks are local to the machine.
 const WANTED: u64 = flag::ASYNC_READ
     | flag::BIG_WRITES
     | flag::DO_READDIRPLUS
@@ -53,9 +53,9 @@ const WANTED: u64 = flag::ASYNC_READ
 /// The kernel's features that other code queries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kernel {
-    /// The kernel counts epochs of names.
+    /// True if the kernel can invalidate all names at once by a new epoch.
     pub(crate) has_epochs: bool,
-    /// The kernel can map files that are open for direct I/O.
+    /// True if the kernel can map files that are open for direct I/O.
     pub(crate) maps_direct: bool,
 }
 
@@ -68,8 +68,8 @@ impl Kernel {
     }
 }
 
-/// Encodes the reply to INIT, after the reply head. With `checks_pages`, the kernel uses pages only
-/// while the attributes are valid.
+/// Encodes the reply to INIT without the reply header. With `checks_pages`, the kernel uses cached
+/// pages of a file only while the attributes of the file are valid.
 pub(crate) fn answer(hello: &Hello, checks_pages: bool) -> Result<Vec<u8>, Errno> {
     if hello.major != MAJOR || hello.minor < MINOR_MIN {
         return Err(Errno::PROTO);
@@ -84,7 +84,7 @@ pub(crate) fn answer(hello: &Hello, checks_pages: bool) -> Result<Vec<u8>, Errno
     body.extend(BACKGROUND_MAX.to_ne_bytes());
     body.extend((BACKGROUND_MAX * 3 / 4).to_ne_bytes());
     body.extend(TRANSFER_BYTES_MAX.to_ne_bytes());
-    // Times have nanosecond resolution.
+    // The resolution of times is one nanosecond.
     body.extend(1_u32.to_ne_bytes());
     let pages = u16::try_from(TRANSFER_BYTES_MAX / 4096).expect("a constant");
     body.extend(pages.to_ne_bytes());

@@ -1,14 +1,15 @@
 //! A session with the kernel's FUSE: receives requests and replies when the results are ready.
 //!
 //! Criteria in order of weight: a process that waits for a reply can be killed; the threads that
-//! read the device never block on anything else; an immediate reply costs no thread switch; file
-//! data is copied as rarely as possible.
+//! read the device never block on anything except the device; an immediate reply costs no thread
+//! switch; file data is copied as rarely as possible.
 //!
 //! [`mount()`] creates the mount and returns the device; [`Session`] serves it for a
-//! [`FileSystem`]. A request is a future: the reading thread polls it once, and parks it if it must
-//! wait; the thread that wakes it continues it, unless its reply may be long. An INTERRUPT ends a
-//! parked request only if its process is about to die, as on a hard mount of the kernel's own
-//! client; see `docs/design/0015-fuse.md`.
+//! [`FileSystem`]. A request is a future. The thread that reads a request polls the future once,
+//! and stores (parks) the request if the request must wait. The thread that wakes the request
+//! continues it, unless the reply may be long; a worker thread then continues the request. An
+//! INTERRUPT ends a parked request only if its process is about to die, as on a hard mount of the
+//! kernel's own client; see `docs/design/0015-fuse.md`.
 
 mod attributes;
 mod dying;
@@ -34,7 +35,7 @@ pub use request::{AttributeChanges, CallerId, NodeId, Operation, Request, Reques
 pub use rustix::io::Errno;
 pub use session::{End, InFlight, Session};
 
-/// The largest READ and WRITE to request from the kernel, in bytes.
+/// The maximum size of a READ or WRITE that the session permits the kernel to send, in bytes.
 pub const TRANSFER_BYTES_MAX: u32 = 1024 * 1024;
 
 /// The future result of an operation.
@@ -42,17 +43,19 @@ pub type Answer = Pin<Box<dyn Future<Output = Result<Reply, Errno>> + Send>>;
 
 /// The file system behind a mount.
 pub trait FileSystem: Send + Sync + 'static {
-    /// Handles one request. Any thread of the session may poll the future, or the thread that wakes
-    /// it, before `wake` returns: the waking thread must not hold a lock that the future takes. The
-    /// session drops the future unfinished if the requesting process dies.
+    /// Handles one request. Any thread of the session may poll the future. The thread that wakes
+    /// the future may also poll it, inside `wake`, so a thread must not hold a mutex that the
+    /// future acquires while it calls `wake`. If the requesting process dies, the session drops the
+    /// future before its end.
     fn call(self: Arc<Self>, request: Request) -> Answer;
 
-    /// Returns true if the kernel must use its pages of a file only while the file's attributes are
-    /// valid, and drop the pages when it then receives other attributes.
+    /// Returns true if the kernel must use its cached pages of a file only while the file's
+    /// attributes are valid. When the validity has ended, the kernel requests the attributes, and
+    /// drops the pages if the attributes have changed.
     fn checks_pages(&self) -> bool {
         false
     }
 
-    /// Removes the given number of the kernel's references to a node; must not block.
+    /// Removes `lookups` references of the kernel to a node. This method must not block.
     fn forget(&self, node: NodeId, lookups: u64);
 }

@@ -1,4 +1,4 @@
-//! A part of a directory in the kernel's format.
+//! A part of a directory listing in the kernel's format.
 
 use bytes::Bytes;
 
@@ -9,15 +9,15 @@ use crate::{Entry, Reply};
 pub struct ListingEntry<'a> {
     /// The name.
     pub name: &'a [u8],
-    /// The number of the file.
+    /// The file id of the object.
     pub file: u64,
-    /// The position after this entry.
+    /// The position from which the listing continues after this entry.
     pub next: u64,
-    /// Type and permissions, of which only the type is used; 0 if unknown.
+    /// The type and permissions, of which the kernel uses only the type; 0 if unknown.
     pub mode: u32,
 }
 
-/// A part of a directory under construction.
+/// A part of a directory listing under construction.
 #[derive(Debug)]
 pub struct Listing {
     bytes: Vec<u8>,
@@ -29,22 +29,22 @@ const ENTRY: usize = 128;
 const HEAD: usize = 24;
 
 impl Listing {
-    /// Starts a listing with room for the given number of bytes.
+    /// Creates an empty listing with a maximum size in bytes.
     #[must_use]
     pub fn new(room: u32) -> Self {
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         Self { bytes: Vec::with_capacity(room.min(65_536)), room }
     }
 
-    /// Returns true if another name of this length fits.
+    /// Returns true if a further entry with a name of this length fits.
     #[must_use]
     pub fn fits(&self, name_bytes: usize, plus: bool) -> bool {
         let head = if plus { ENTRY + HEAD } else { HEAD };
         self.bytes.len() + (head + name_bytes).next_multiple_of(8) <= self.room
     }
 
-    /// Adds an entry; for READDIRPLUS with its object, if that is known and the kernel should
-    /// record it. Returns true if the entry fitted.
+    /// Adds an entry. For READDIRPLUS, `plus` contains the object of the entry, if the object is
+    /// known and the kernel should receive a reference to it. Returns true if the entry fitted.
     pub fn push(&mut self, entry: ListingEntry<'_>, plus: Option<Option<&Entry>>) -> bool {
         if !self.fits(entry.name.len(), plus.is_some()) {
             return false;
@@ -64,7 +64,7 @@ impl Listing {
         true
     }
 
-    /// Returns the finished listing; an empty one means the end of the directory.
+    /// Returns the finished listing. An empty listing means the end of the directory.
     #[must_use]
     pub fn reply(self) -> Reply {
         Reply::Data(Bytes::from(self.bytes))

@@ -26,23 +26,24 @@ const HELPER: &str = "fusermount3";
 pub struct MountOptions {
     /// The source in the mount table.
     pub source: String,
-    /// The mount is read-only.
+    /// True if the mount is read-only.
     pub read_only: bool,
-    /// Users other than the mounting user may use the mount.
+    /// True if users other than the mounting user may use the mount.
     pub allow_other: bool,
-    /// Programs on the mount cannot be executed.
+    /// True if programs on the mount cannot be executed.
     pub no_exec: bool,
-    /// Set-user-id bits have no effect.
+    /// True if set-user-id bits have no effect.
     pub no_suid: bool,
-    /// Device files have no effect.
+    /// True if device files cannot be opened.
     pub no_dev: bool,
-    /// Reads do not update access times.
+    /// True if reads do not update access times.
     pub no_atime: bool,
-    /// An fsync follows each write.
+    /// True if an fsync follows each write.
     pub synchronous: bool,
-    /// Symbolic links cannot be followed.
+    /// True if symbolic links cannot be followed.
     pub no_symlinks: bool,
-    /// The file system decides the access of each user, instead of the kernel with its mode bits.
+    /// True if the file system decides the access of each user; otherwise the kernel decides by
+    /// mode bits.
     pub decides_itself: bool,
 }
 
@@ -51,7 +52,7 @@ pub struct MountOptions {
 pub enum MountError {
     /// The kernel has no FUSE or denies access to it.
     Device(io::Error),
-    /// There is no `fusermount3`, which an ordinary user needs.
+    /// `fusermount3`, which an ordinary user needs to mount, is not installed.
     NoHelper(io::Error),
     /// The error text of `fusermount3`.
     Helper(String),
@@ -98,7 +99,8 @@ pub fn mount(directory: &Path, options: &MountOptions) -> Result<OwnedFd, MountE
     }
 }
 
-/// Unmounts; with `detach`, also a mount in use, which disappears after its last use.
+/// Unmounts a directory. With `detach`, also unmounts a mount in use: the mount is removed from the
+/// tree at once, and ends after its last use.
 ///
 /// # Errors
 /// The mount is in use, or this user may not unmount it.
@@ -119,8 +121,9 @@ pub fn unmount(directory: &Path, detach: bool) -> io::Result<()> {
     Err(io::Error::other(said(&done.stderr)))
 }
 
-/// Sets the read-ahead of the kernel on a mount. A file system alone can only reduce it below 128
-/// KiB, which is too little for a fast network; root can increase it.
+/// Sets the read-ahead of the kernel on a mount. A FUSE file system itself can only reduce the
+/// read-ahead below 128 KiB, which is too small for a fast network. Root can increase the
+/// read-ahead by this function.
 ///
 /// # Errors
 /// The value may not be set, or there is no such mount.
@@ -223,7 +226,8 @@ fn words(options: &MountOptions) -> String {
 fn mount_by_helper(directory: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
     let failed =
         |errno: Errno| MountError::Helper(format!("cannot communicate with {HELPER}: {errno}"));
-    // The helper's end must survive the helper's start, so it has no close-on-exec flag.
+    // The helper program must inherit its end of the socket pair, so the sockets have no
+    // close-on-exec flag.
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)
             .map_err(failed)?;
@@ -246,7 +250,8 @@ fn mount_by_helper(directory: &Path, options: &MountOptions) -> Result<OwnedFd, 
     }
 }
 
-/// Receives the device from the helper; `None` if the helper ends without sending it.
+/// Receives the FUSE device from the helper. Returns `None` if the helper ends without sending the
+/// device.
 fn receive(socket: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -30,12 +30,12 @@ pub enum Reply {
     Written(u32),
 }
 
-/// A named object. The kernel holds a reference to it until FORGET.
+/// An object with its name. The kernel holds a reference to the object until FORGET.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The object; `None` if the name does not exist.
     pub node: Option<NodeId>,
-    /// Distinguishes objects that had the same number one after another.
+    /// Distinguishes objects that have had the same node id one after the other.
     pub generation: u64,
     /// The time for which the name is valid.
     pub name_valid: Duration,
@@ -50,13 +50,13 @@ pub struct Entry {
 pub struct Opened {
     /// The number by which the kernel refers to this open file.
     pub handle: u64,
-    /// Reads and writes bypass the kernel's cache.
+    /// True if reads and writes bypass the kernel's cache.
     pub direct: bool,
-    /// The cached data of the kernel is still valid.
+    /// True if the cached data of the kernel is still valid.
     pub keep_cache: bool,
-    /// The kernel may cache the listing.
+    /// True if the kernel may cache the listing.
     pub cache_listing: bool,
-    /// A close needs no FLUSH. Kernels before 5.16 send one all the same.
+    /// True if a close needs no FLUSH. Kernels before 5.16 ignore this flag and send FLUSH.
     pub no_flush: bool,
 }
 
@@ -72,11 +72,11 @@ pub struct Created {
 /// The result of STATFS.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Space {
-    /// Size in blocks.
+    /// The size in blocks.
     pub blocks: u64,
-    /// Free blocks.
+    /// The number of free blocks.
     pub free: u64,
-    /// Free blocks for ordinary users.
+    /// The number of free blocks for ordinary users.
     pub available: u64,
     /// The maximum number of files.
     pub files: u64,
@@ -133,7 +133,7 @@ impl Space {
 }
 
 impl Reply {
-    /// Encodes the copied part of a reply, which excludes file data.
+    /// Encodes the part of a reply that is copied into one buffer, which excludes file data.
     fn encode(&self, to: &mut Vec<u8>) {
         match self {
             Self::Attributes(attributes, valid) => {
@@ -176,7 +176,7 @@ pub(crate) fn send(
     send_raw(device, id.0, error, body, data)
 }
 
-/// Sends a message; `body` includes space for the head.
+/// Sends a message. The start of `body` is space for the header.
 pub(crate) fn send_raw(
     device: impl AsFd,
     id: u64,

@@ -1,13 +1,15 @@
 //! Requests in the kernel's format.
 //!
-//! The layout is that of `linux/fuse.h`, in the byte order of the machine. The messages are checked
-//! all the same: a request that is too short is an error, never a panic.
+//! The messages have the layout of `linux/fuse.h`, in the byte order of the machine. The decoder
+//! checks messages although they come from the kernel: a request that is too short is an error,
+//! never a panic.
 
 use bytes::Bytes;
 
 use crate::Moment;
 
-/// The kernel's name of an object. 1 is the root; LOOKUP and similar requests assign all others.
+/// The node id by which the kernel identifies an object. The root has the id 1; the replies to
+/// LOOKUP and similar requests assign all other ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
@@ -27,7 +29,7 @@ pub struct CallerId {
     pub uid: u32,
     /// The group.
     pub gid: u32,
-    /// The thread; 0 if it is invisible from here.
+    /// The thread id; 0 if the thread is in a process namespace that this process cannot see.
     pub thread: u32,
 }
 
@@ -44,7 +46,8 @@ pub struct Request {
     pub operation: Operation,
 }
 
-/// An operation. Handles are results of OPEN, CREATE and OPENDIR.
+/// An operation. The field `handle` is the handle of an open file or directory, from the reply to
+/// OPEN, CREATE or OPENDIR.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "linux/fuse.h describes the fields")]
 pub enum Operation {
@@ -52,7 +55,7 @@ pub enum Operation {
     Access { mask: u32 },
     /// Creates a file and opens it.
     Create { name: Vec<u8>, mode: u32, flags: u32 },
-    /// Handles the close of a descriptor; `close(2)` returns an error.
+    /// Handles the close of a descriptor. If the operation fails, `close(2)` returns the error.
     Flush { handle: u64 },
     /// Makes data durable.
     Fsync { handle: u64, data_only: bool },
@@ -94,10 +97,10 @@ pub enum Operation {
     Symlink { name: Vec<u8>, target: Vec<u8> },
     /// Removes a name.
     Unlink { name: Vec<u8> },
-    /// Writes data. `cached` is true for data from the kernel's page cache, whose write must not
-    /// fail, because the kernel then has no other copy. `append` is true for data that belongs at
-    /// the current end of the file. `kill_privileges` is true if the set-user-id and set-group-id
-    /// bits must be cleared.
+    /// Writes data. `cached` is true for data from the kernel's page cache. Such a write must not
+    /// fail, because the kernel drops its copy of the data afterwards. `append` is true for data
+    /// that belongs at the current end of the file. `kill_privileges` is true if the set-user-id
+    /// and set-group-id bits must be cleared.
     Write {
         handle: u64,
         offset: u64,
@@ -145,14 +148,15 @@ pub(crate) enum Incoming {
         request: Request,
         size: usize,
     },
-    /// References to nodes that the kernel drops; there is no reply.
+    /// References to nodes that the kernel drops. The message has no reply.
     Forget(Vec<(NodeId, u64)>),
     /// A signal for the process of a request.
     Interrupt {
         id: RequestId,
         of: RequestId,
     },
-    /// An unsupported operation; after the reply the kernel stops sending it or uses another one.
+    /// An unsupported operation. After the reply the kernel no longer sends this operation, or uses
+    /// another operation instead.
     Unknown {
         id: RequestId,
         code: u32,
@@ -168,7 +172,7 @@ pub(crate) enum Incoming {
     },
 }
 
-/// The kernel's offer at the start.
+/// The versions and features that the kernel supports, from its first message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hello {
     pub(crate) major: u32,
@@ -242,7 +246,7 @@ impl<'a> Rest<'a> {
 }
 
 impl Incoming {
-    /// Decodes a message from the device; `None` if it is shorter than a head.
+    /// Decodes a message from the device. Returns `None` if the message is shorter than a header.
     pub(crate) fn decode(message: &[u8]) -> Option<Self> {
         let mut rest = Rest(message);
         let head = Head::take(&mut rest).ok()?;
@@ -299,12 +303,12 @@ impl Head {
 fn hello(rest: &mut Rest<'_>) -> Result<Hello, TooShort> {
     let (major, minor, read_ahead) = (rest.u32()?, rest.u32()?, rest.u32()?);
     let low = u64::from(rest.u32()?);
-    // The message of kernels before 5.17 ends here.
+    // The message of kernels before 5.17 ends before this field, which is then zero.
     let high = u64::from(rest.u32().unwrap_or(0));
     Ok(Hello { major, minor, read_ahead, flags: low | high << 32 })
 }
 
-/// Decodes a WRITE without its data, and the length of its data.
+/// Decodes a WRITE without its data. Returns the operation and the length of the data.
 fn write(rest: &mut Rest<'_>) -> Result<(Operation, usize), TooShort> {
     const CACHED: u32 = 1;
     const KILL_PRIVILEGES: u32 = 4;
@@ -368,7 +372,7 @@ fn operation(code: u32, rest: &mut Rest<'_>) -> Result<Option<Operation>, TooSho
     Ok(Some(operation))
 }
 
-/// Decodes operations that open a file or use an open one.
+/// Decodes operations that open a file or use an open file.
 fn opened(code: u32, rest: &mut Rest<'_>) -> Result<Option<Operation>, TooShort> {
     Ok(Some(match code {
         code::GETATTR => {
@@ -432,7 +436,7 @@ fn changes(rest: &mut Rest<'_>) -> Result<AttributeChanges, TooShort> {
 }
 
 impl Operation {
-    /// Returns the name of the operation for people.
+    /// Returns the name of the operation for display.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -16,20 +16,21 @@ use crate::request::Incoming;
 use crate::tasks::{Begun, Hub};
 use crate::{FileSystem, Notifier, Operation, RequestId, TRANSFER_BYTES_MAX, init};
 
-/// The number of threads that read the device: one is best for a single process, and two prevent
-/// stalls.
+/// The number of threads that read the device. One thread is best for a single process; a second
+/// thread prevents stalls while the first thread works on a request.
 const READERS: usize = 2;
-/// The number of threads that continue parked requests which the waking thread cannot continue.
+/// The number of worker threads. A worker continues parked requests that the waking thread cannot
+/// continue.
 const WORKERS: usize = 2;
 
-/// Room for the largest message: a WRITE with its head.
+/// The size of the largest message, which is a WRITE with its header.
 const MESSAGE_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + 4096;
 
-/// The minimum length of data that is passed on in its receive buffer. Shorter data is copied, so
-/// that a small write does not hold a large buffer.
+/// The minimum length of WRITE data that is not copied out of its receive buffer. Shorter data is
+/// copied, so that a small write does not keep a large buffer in use.
 const HANDED_ON_MIN: usize = 64 * 1024;
 
-/// The interval of checks for requests in progress at the end.
+/// The interval of checks for the end of the requests in progress, after the end of the mount.
 const GLANCE: Duration = Duration::from_millis(5);
 
 /// A mount in service.
@@ -42,7 +43,7 @@ pub struct Session {
 /// The reason why a mount ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The mount was unmounted, and no program uses it any more.
+    /// The mount was unmounted, and no program uses the mount any more.
     Unmounted,
     /// The mount was cut off: by `umount --force`, or in the kernel's list of connections.
     CutOff,
@@ -77,8 +78,8 @@ pub struct InFlight {
 }
 
 impl Session {
-    /// Negotiates with the kernel, then serves requests. `make_files` receives the interface for
-    /// notifications to the kernel.
+    /// Negotiates with the kernel, then serves requests. `make_files` creates the file system; it
+    /// receives the interface for notifications to the kernel.
     ///
     /// # Errors
     /// The kernel is too old, or the system cannot start a thread.
@@ -102,7 +103,8 @@ impl Session {
         let hub = Arc::clone(&session.hub);
         session.helpers.push(start("fuse-watch", move || hub.watch())?);
         let hub = Arc::clone(&session.hub);
-        // No one joins this thread: it may wait for a read that never completes.
+        // The session does not join this thread at its end, because the thread may wait in the
+        // kernel for a read that never completes.
         drop(start("fuse-notify", move || hub.tell())?);
         session.readers = Mutex::new(readers);
         Ok(session)
@@ -126,8 +128,8 @@ impl Session {
         waiting
     }
 
-    /// Waits until the mount is gone, and then at most `patience` for requests in progress. Returns
-    /// the reason why the mount is gone.
+    /// Waits until the mount has ended, and then at most `patience` for requests in progress.
+    /// Returns the reason for the end of the mount.
     pub fn wait(&self, patience: Duration) -> End {
         let readers =
             std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
@@ -188,15 +190,16 @@ fn next(hub: &Hub, message: &mut Vec<u8>) -> Result<(), Errno> {
         message.clear();
         match read(&hub.device, spare_capacity(message)) {
             Ok(_) => return Ok(()),
-            // A signal, or a request that was withdrawn during the read.
+            // A signal interrupted the read, or the kernel withdrew the request during the read.
+            // The loop reads again.
             Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
             Err(errno) => return Err(errno),
         }
     }
 }
 
-/// Reads and starts requests until the mount is gone; returns the error by which the kernel reports
-/// that.
+/// Reads and starts requests until the mount has ended; returns the error by which the kernel
+/// reports the end of the mount.
 fn serve<F: FileSystem>(hub: &Arc<Hub>, files: &Arc<F>) -> Errno {
     let mut message = Vec::with_capacity(MESSAGE_BYTES_MAX);
     loop {
@@ -231,8 +234,8 @@ fn serve<F: FileSystem>(hub: &Arc<Hub>, files: &Arc<F>) -> Errno {
                     files.forget(node, lookups);
                 }
             }
-            // The kernel repeats an INTERRUPT that receives EAGAIN until its request is parked or
-            // answered.
+            // If the request is not parked yet, the reply to its INTERRUPT is EAGAIN, and the
+            // kernel repeats the INTERRUPT until the request is parked or answered.
             Some(Incoming::Interrupt { id, of }) => {
                 if !hub.interrupt(of) {
                     hub.answer(id, &Err(Errno::AGAIN));

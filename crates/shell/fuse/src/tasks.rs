@@ -1,10 +1,10 @@
-//! Waiting requests, and the threads that continue them.
+//! The waiting requests of a session, and the threads that continue these requests.
 //!
-//! The reading thread polls a request; if the request must wait, it is parked here. The thread that
-//! wakes a request continues it, usually the thread that receives the server's reply, which saves a
-//! thread switch. A request that may return much data, or that another request wakes, continues on
-//! one of a few workers. A waiting request can be cancelled: its reply is then EINTR, and its
-//! future is dropped.
+//! The thread that reads a request polls it. If the request must wait, this module stores (parks)
+//! the request. The thread that wakes a request also continues it, which saves a thread switch;
+//! usually this is the thread that receives the server's reply. A request that may return much
+//! data, or that another request wakes, continues on one of a few workers. A waiting request can be
+//! cancelled: its reply is then EINTR, and its future is dropped.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,7 +22,7 @@ use crate::init::Kernel;
 use crate::notify::invalidate;
 use crate::{Answer, NodeId, Reply, RequestId, reply};
 
-/// The interval of checks of suspect processes.
+/// The interval at which the session checks if processes with interrupted requests are dying.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A callback for the end of an invalidation.
@@ -31,7 +31,7 @@ type Done = Box<dyn FnOnce() + Send>;
 /// A request in progress.
 pub(crate) struct Task {
     pub(crate) id: RequestId,
-    /// The name of its operation for people.
+    /// The name of the operation for display.
     pub(crate) name: &'static str,
     /// The requesting thread.
     pub(crate) thread: u32,
@@ -42,20 +42,21 @@ pub(crate) struct Task {
     answer: Mutex<Option<Answer>>,
     /// True if the request is in the queue.
     queued: AtomicBool,
-    /// True if the request must end without a result.
+    /// True if the request was cancelled and must end with EINTR.
     ended: AtomicBool,
     hub: Weak<Hub>,
 }
 
-/// All waiting requests, and the device for replies.
+/// The shared state of a session: all waiting requests, and the device to which replies are
+/// written.
 pub(crate) struct Hub {
     pub(crate) device: OwnedFd,
     state: Mutex<State>,
     /// Signals that the queue has an entry or that the session has ended.
     woken: Condvar,
-    /// Signals that there is a suspect or that the session has ended.
+    /// Signals that `suspects` has an entry or that the session has ended.
     suspected: Condvar,
-    /// Signals that there is a notice or that the session has ended.
+    /// Signals that there is an invalidation to send or that the session has ended.
     noticed: Condvar,
     /// The features of the kernel.
     kernel: OnceLock<Kernel>,
@@ -79,16 +80,16 @@ pub(crate) struct Begun {
     pub(crate) id: RequestId,
     pub(crate) name: &'static str,
     pub(crate) thread: u32,
-    /// True if its process may die without an INTERRUPT: a dying process closes its descriptors
-    /// last, and no signal is reported then.
+    /// True if the requesting process may die without an INTERRUPT: a dying process closes its
+    /// descriptors at its end, and for the resulting FLUSH the kernel reports no signal.
     pub(crate) suspect: bool,
-    /// True if its reply may be long.
+    /// True if the reply may be long.
     pub(crate) is_large: bool,
 }
 
 thread_local! {
-    /// True if this thread is polling a request: a worker continues any other request that it
-    /// wakes.
+    /// True if this thread is polling a request. If that request wakes another request, a worker
+    /// continues the other request, so that polls are not nested.
     static AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -106,7 +107,7 @@ impl Hub {
 
     /// Records the features of the kernel.
     pub(crate) fn agree(&self, kernel: Kernel) {
-        // The negotiation happens once.
+        // The session negotiates with the kernel once, so `set` cannot fail.
         let _ = self.kernel.set(kernel);
     }
 
@@ -131,7 +132,8 @@ impl Hub {
         match task.poll(&mut answer) {
             Poll::Ready(result) => self.answer(begun.id, &result),
             Poll::Pending => {
-                // The task's lock keeps a worker from completing the task before it is parked.
+                // This thread still holds the mutex of the task, so no worker can complete the task
+                // before the task is in `parked`.
                 let mut state = self.state();
                 state.parked.insert(begun.id, Arc::clone(&task));
                 if begun.suspect {
@@ -142,14 +144,14 @@ impl Hub {
         }
     }
 
-    /// Sends a reply. Ignores requests that the kernel has already given up.
+    /// Sends a reply. Ignores the error if the kernel has already given up the request.
     pub(crate) fn answer(&self, id: RequestId, result: &Result<Reply, Errno>) {
         match reply::send(&self.device, id, result) {
             Ok(()) | Err(Errno::NOENT | Errno::NODEV) => {}
             Err(errno) => {
                 tracing::error!(%errno, request = id.0, "the kernel rejects a reply");
-                // The requesting process waits for some reply. If the kernel rejects this one too,
-                // the request is gone.
+                // The requesting process still waits for a reply, so the session sends an I/O error
+                // instead. If the kernel rejects this reply as well, the request no longer exists.
                 let _ = reply::send(&self.device, id, &Err(Errno::IO));
             }
         }
@@ -192,7 +194,8 @@ impl Hub {
     }
 
     fn go_on_with(&self, task: &Arc<Task>, mut answer: MutexGuard<'_, Option<Answer>>) {
-        // A later wake-up queues the task again.
+        // The flag is cleared before the poll, so that a wake-up during the poll queues the task
+        // again and is not lost.
         task.queued.store(false, Ordering::SeqCst);
         if answer.is_none() {
             return;
@@ -241,7 +244,8 @@ impl Hub {
         self.noticed.notify_one();
     }
 
-    /// Like [`Self::notice`], and calls `done` afterwards; at once if the session has ended.
+    /// Like [`Self::notice`], but also calls `done` after the kernel has dropped the data. Calls
+    /// `done` at once if the session has ended.
     pub(crate) fn withdraw(&self, node: NodeId, done: Done) {
         let mut state = self.state();
         if state.over {
@@ -252,12 +256,13 @@ impl Hub {
         self.noticed.notify_one();
     }
 
-    /// Makes the kernel drop data, until the session ends. The kernel completes this when no read
-    /// of the data is in progress, so no request may wait for this thread.
+    /// Sends invalidations to the kernel until the session ends. The kernel completes an
+    /// invalidation only when no read of the data is in progress. A request must therefore never
+    /// wait for this thread, because that request may be such a read.
     pub(crate) fn tell(&self) {
         let mut state = self.state();
         while !state.over {
-            // Invalidations with a waiting callback go first.
+            // Invalidations with a callback go first, because a caller waits for the callback.
             let (node, done) = if let Some((node, done)) = state.withdrawals.pop_front() {
                 (node, Some(done))
             } else if let Some(node) = state.notices.pop_first() {
@@ -297,7 +302,7 @@ impl Hub {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The state is consistent after a panic: no step under the lock panics midway.
+        // The poison of the mutex is ignored, because no change of the state panics in its middle.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -332,8 +337,9 @@ impl Wake for Task {
         }
         let Some(hub) = self.hub.upgrade() else { return };
         if !self.is_large && !AT_WORK.get() {
-            // If another thread has just polled the task and is parking it, a worker waits for the
-            // lock.
+            // If another thread holds the mutex of the task, that thread has just polled the task
+            // and is parking it. A worker then continues the task after that thread has released
+            // the mutex.
             if let Ok(answer) = self.answer.try_lock() {
                 return hub.go_on_with(&self, answer);
             }

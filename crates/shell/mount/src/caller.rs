@@ -1,7 +1,8 @@
-//! The credential of a request, for the server.
+//! The credential with which the client sends the calls for a FUSE request to the server.
 //!
-//! FUSE reports user and group; `/proc` reports the other groups of the thread. They are read at
-//! most once a second for each thread, because a listing or a build sends thousands of requests.
+//! FUSE reports the user and the group of the requesting thread, and `/proc` reports its
+//! supplementary groups. The groups are read at most once a second for each thread, because a
+//! listing or a build sends thousands of requests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,7 @@ use leasehold_fuse::CallerId;
 
 /// The time for which the groups of a thread are cached.
 const FRESH: Duration = Duration::from_secs(1);
-/// The maximum number of cached callers; when it is exceeded, the cache is cleared.
+/// The maximum number of cached callers. The cache is cleared when this number is exceeded.
 const CALLERS_MAX: usize = 1024;
 
 /// The recent callers.

@@ -23,7 +23,8 @@ pub(crate) const fn type_bits(file_type: FileType) -> u32 {
     }
 }
 
-/// Converts the attributes of an object, in a mount whose root is on the file system `home`.
+/// Converts the attributes of an object for programs, in a mount whose root is on the file system
+/// `home`.
 pub(crate) fn attributes(
     of: &leasehold_client::Attributes,
     home: Option<FileSystemId>,
@@ -48,11 +49,12 @@ pub(crate) fn attributes(
     }
 }
 
-/// Returns the number of an object in a mount, which is one file system to programs. Programs treat
-/// files with equal numbers as one file, so numbers of other file systems of the export are
-/// changed.
+/// Returns the file id of an object that programs see. A mount is one file system to programs,
+/// which treat files with equal file ids as one file. An export may contain several file systems,
+/// so the file ids of all file systems except `home` are changed to distinguish them.
 pub(crate) fn number(of: &leasehold_client::Attributes, home: Option<FileSystemId>) -> u64 {
-    // The constants of splitmix64, which map similar file systems to dissimilar numbers.
+    // The function mixes the bits with the constants of splitmix64, so that similar file system ids
+    // give dissimilar results.
     let mixed = |id: u64| {
         let id = (id ^ id >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let id = (id ^ id >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -64,8 +66,8 @@ pub(crate) fn number(of: &leasehold_client::Attributes, home: Option<FileSystemI
     }
 }
 
-/// Encodes a device number as in the kernel's requests: bits 0 to 7 of minor, bits 8 to 19 for
-/// major, then the rest of minor.
+/// Encodes a device number in the kernel's format: bits 0 to 7 contain the low bits of the minor
+/// number, bits 8 to 19 the major number, and the higher bits the rest of the minor number.
 const fn encode_device(device: Device) -> u32 {
     (device.minor & 0xff) | (device.major & 0xfff) << 8 | (device.minor & !0xff) << 12
 }
@@ -93,7 +95,8 @@ pub(crate) fn changes(of: &AttributeChanges) -> SetAttributes {
     }
 }
 
-/// Returns the error number for a program, for a call that failed at the server or without a reply.
+/// Returns the error number that a program receives for a call that failed at the server or got no
+/// reply.
 #[allow(clippy::needless_pass_by_value, reason = "callers pass the function to `map_err`")]
 pub(crate) fn errno(error: Error) -> Errno {
     match error {
@@ -142,7 +145,8 @@ mod tests {
 
     use super::*;
 
-    /// `tar` and `rsync` treat two names with one number as links of one file.
+    /// Programs such as `tar` and `rsync` treat two names with one file id as links of one file, so
+    /// files of two file systems need different ids.
     #[test]
     fn files_of_two_file_systems_have_different_numbers() {
         let time = FileTime { seconds: 0, nanoseconds: 0 };

@@ -51,11 +51,12 @@ impl Files {
         Ok(Reply::Opened(Opened { keep_cache: opening.pages_are_good, ..opened }))
     }
 
-    /// Returns the reply to an open for a file of which the kernel has no data. If other clients
-    /// share the file with a writer, the kernel keeps no data, and it need not request attributes
-    /// before each read. Writes under a lease bypass the kernel's pages: the kernel would keep a
-    /// partly written page locked while the write waits for the recall of other clients' leases,
-    /// which may wait for this page.
+    /// Returns the reply to an open of a file of which the kernel has no valid data. If the kernel
+    /// may not cache the data, because a client writes the file while other clients use it, reads
+    /// bypass the kernel's cache, so the kernel need not request attributes before each read.
+    /// Writes under a lease bypass the kernel's pages. Otherwise the kernel would keep a partly
+    /// written page locked while the write waits for the recall of other clients' leases, and that
+    /// recall may itself wait for this page, which would be a deadlock.
     pub(crate) fn opened(&self, id: OpenId, node: NodeId, who: Credential, flags: u32) -> Opened {
         let writes = how(flags).write;
         let appends = writes && flags & APPEND != 0;
@@ -63,20 +64,22 @@ impl Files {
         let keeps_nothing = (writes && self.is_leased()) || !self.client.is_usable(node);
         let direct = past || (keeps_nothing && self.notifier.maps_direct());
         let handle = self.openings.insert(Open::new(id, node, who, !past));
-        // A read-only open has no data to save and no write error to receive.
+        // A close of a read-only open has no data to save and no write error to report, so it needs
+        // no FLUSH.
         Opened { handle, direct, no_flush: !writes, ..Opened::default() }
     }
 
-    /// Reads the requested size, or to the end of the file.
+    /// Reads the requested number of bytes, or less at the end of the file.
     pub(crate) async fn read(&self, open: &Open, offset: u64, size: u32) -> Result<Reply, Errno> {
         let read = self.client.read_to_keep(open.id, offset, size).await;
         let (data, may_be_kept) = read.map_err(errno)?;
         if may_be_kept && self.client.is_usable(open.node) {
             self.keeper.filled(open.node);
         } else if open.keeps_pages {
-            // The kernel drops the pages after it has received this reply. If it has not copied the
-            // data by then, it reads again; without this, other programs would later read stale
-            // data.
+            // The data may not be cached, but the kernel puts the data of this reply into pages.
+            // The invalidation makes the kernel drop these pages after it has received the reply;
+            // otherwise other programs would later read stale data. If the kernel has not copied
+            // the data to the program by then, it reads again.
             self.notifier.data_changed(leasehold_fuse::NodeId(open.node.0));
         }
         Ok(Reply::Data(data.into_bytes()))
@@ -100,7 +103,8 @@ impl Files {
         self.keeper.written(open.node);
         written.map_err(errno)?;
         if how.kill_privileges {
-            // The server clears set-user-id and set-group-id when it receives the data.
+            // The server clears the set-user-id and set-group-id bits when it receives the data, so
+            // the client sends the data at once and the kernel then requests the attributes.
             self.client.fsync(open.id).await.map_err(errno)?;
             self.notifier.attributes_changed(leasehold_fuse::NodeId(open.node.0));
         }
@@ -119,10 +123,10 @@ impl Files {
 /// The properties of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
-    /// The data comes from the kernel's page cache.
+    /// True if the data comes from the kernel's page cache.
     pub(crate) cached: bool,
-    /// The data belongs at the end of the file.
+    /// True if the data belongs at the end of the file.
     pub(crate) append: bool,
-    /// The set-user-id and set-group-id bits must be cleared.
+    /// True if the set-user-id and set-group-id bits must be cleared.
     pub(crate) kill_privileges: bool,
 }

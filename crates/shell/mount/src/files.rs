@@ -46,14 +46,14 @@ pub struct Files {
     pub(crate) notifier: Notifier,
     callers: Callers,
     judge: Judge,
-    /// The file system of the root, if known.
+    /// The file system that contains the root of the mount, if known.
     home: Option<FileSystemId>,
 }
 
-/// Decides the access of each user of a mount.
+/// The party that decides the access of the users of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judge {
-    /// The kernel decides by mode bits, and then the server.
+    /// The kernel decides by mode bits. The server then checks each call as well.
     Kernel,
     /// The server decides for one user; no other user may use the mount.
     ServerForOne,
@@ -64,7 +64,7 @@ pub enum Judge {
 /// The resources of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holdings {
-    /// The number of objects that the kernel references.
+    /// The number of objects to which the kernel has references.
     pub nodes: usize,
     /// The number of open files and directories.
     pub open: usize,
@@ -100,38 +100,40 @@ impl Files {
         Holdings { nodes: self.keeper.count(), open: self.openings.count() }
     }
 
-    /// Saves all written data. Returns true if all data is saved, now and before, except failures
-    /// that a program has received.
+    /// Saves all written data. Returns true if no written data was lost, now or earlier, without a
+    /// program having received the error.
     pub async fn settle(&self) -> bool {
         self.client.sync().await;
         !self.client.has_refused_untold()
     }
 
-    /// Closes all open files after the end of the mount, when the kernel sends no more RELEASE.
+    /// Closes all open files after the end of the mount, because the kernel then sends no more
+    /// RELEASE requests.
     pub fn close_all(&self) {
         for open in self.openings.all() {
             self.release(open.id.0);
         }
     }
 
-    /// Requests the attributes of open files of which the kernel may have pages, if the client no
-    /// longer trusts its cached attributes. Pages of files that other clients have changed are
-    /// dropped.
+    /// Requests the attributes of each open file of which the kernel may have pages, if the client
+    /// no longer trusts its cached attributes of the file. If another client has changed the file,
+    /// makes the kernel drop the pages.
     pub async fn look_again(&self) {
         if self.is_leased() {
-            // Under leases the server reports changes.
+            // With leases the server recalls the lease before another client changes a file, so no
+            // check is necessary.
             return;
         }
         for open in self.openings.all().into_iter().filter(|open| open.keeps_pages) {
-            // If the request fails, the next read requests the attributes.
+            // A failure is ignored, because the next read requests the attributes again.
             if let Ok(seen) = self.client.getattr(&open.who, open.node).await {
                 self.told(open.node, &seen.attributes, Telling::Unasked);
             }
         }
     }
 
-    /// Handles a request. A directory that this mount has removed contains no names and still has
-    /// its attributes, as in a local file system.
+    /// Handles a request. A directory that this mount has removed and that a program still uses
+    /// contains no names, but still has its attributes, as in a local file system.
     async fn answer(&self, request: Request) -> Result<Reply, Errno> {
         let node = NodeId(request.node.0);
         let shows = matches!(request.operation, Operation::Getattr { .. });
@@ -154,7 +156,8 @@ impl Files {
         let who = || self.callers.credential(request.caller);
         match request.operation {
             Operation::Getattr { handle } => {
-                // The kernel passes a handle if it needs the size for a read or write.
+                // The kernel passes a handle if it needs only the size, for a read or write. The
+                // client then need not make the times final.
                 let seen = match handle {
                     Some(_) => self.client.getattr_in_passing(&who(), node).await,
                     None => self.client.getattr(&who(), node).await,
@@ -197,7 +200,8 @@ impl Files {
                 Ok(Reply::Data(self.client.readlink(&who(), node).await.map_err(errno)?))
             }
             Operation::Statfs => self.statfs(node, &who()).await,
-            // The server replies to changes of names only when they are on stable storage.
+            // The server replies to a change of names only after the change is on stable storage,
+            // so there is nothing to sync.
             Operation::Fsyncdir => Ok(Reply::Done),
             Operation::Access { mask } => self.access(node, &who(), mask).await,
             operation @ names!() => self.change_names(node, who(), operation).await,
@@ -216,7 +220,7 @@ impl Files {
         }
     }
 
-    /// Returns how the kernel treats attributes that it has requested.
+    /// Returns the way in which the kernel processes attributes that it has requested.
     fn telling(&self) -> Telling {
         if self.checks_pages() { Telling::Compared } else { Telling::Taken }
     }
@@ -232,10 +236,10 @@ impl Files {
         self.home
     }
 
-    /// Returns the time for which the kernel may cache a name: as long as the client, by time.
-    /// Under a lease on the directory, the kernel may cache a name only if the mount can invalidate
-    /// it regardless of operations in progress in the directory. The kernel uses a cached name for
-    /// every user, so it may cache no name if some user may not search the directory.
+    /// Returns the time for which the kernel may cache a name. Without leases this is the time for
+    /// which the client caches the name. With leases the kernel may cache a name only if the mount
+    /// can invalidate the name while operations in the directory are in progress. The kernel uses a
+    /// cached name for every user, so the time is zero if some user may not search the directory.
     pub(crate) fn name_valid(&self, directory: NodeId, named_for: Duration) -> Duration {
         const SEARCH: u32 = 0o111;
         let is_open = || {
@@ -263,7 +267,7 @@ impl Files {
         }
     }
 
-    /// Succeeds if a user has this access to an object, like `access(2)`.
+    /// Succeeds if a user has the requested access to an object, like `access(2)`.
     async fn access(&self, node: NodeId, who: &Credential, mask: u32) -> Result<Reply, Errno> {
         const READ: u32 = 4;
         const WRITE: u32 = 2;
@@ -272,12 +276,14 @@ impl Files {
         let execute = mask & EXECUTE != 0;
         let nothing = Access::default();
         let wanted = match self.client.known_type(node) {
-            // As in the kernel, listing or entering a directory requires the right to search it.
+            // For an access check, the right to execute a directory is the right to search it,
+            // which the client may know without a call.
             Some(FileType::Directory) if !read && !modify && execute => {
                 let may = self.client.may_search(who, node).await;
                 return may.then_some(Reply::Done).ok_or(Errno::ACCESS);
             }
-            // The right to change names is the right to change the data of their directory.
+            // The right to write a directory is the right to change its names, which ACCESS reports
+            // as the rights to modify and extend the directory.
             Some(FileType::Directory) => {
                 Access { read, modify, extend: modify, lookup: execute, ..nothing }
             }
@@ -296,14 +302,16 @@ impl Files {
         who: &Credential,
         changes: &AttributeChanges,
     ) -> Result<Reply, Errno> {
-        // An open for writing permits a change of the size, regardless of the current mode.
+        // A program that has opened a file for writing may change its size even if the current mode
+        // forbids it. The change therefore uses the credential of the open file.
         let open = changes.handle.map(|handle| self.openings.find(handle)).transpose()?;
         let who = open.as_ref().map_or(who, |open| &open.who);
         let wanted = convert::changes(changes);
         let seen = self.client.setattr(who, node, &wanted).await.map_err(errno)?;
         let is_directory = seen.attributes.file_type == FileType::Directory;
         if is_directory && wanted.mode.is_some() && self.judge == Judge::ServerForAll {
-            // Some users may no longer use the names in the directory.
+            // After the change of the mode some users may no longer search the directory, so the
+            // kernel must look up its cached names again.
             self.notifier.names_changed();
         }
         Ok(self.tell(node, &seen, Telling::Taken))
@@ -330,8 +338,9 @@ impl FileSystem for Files {
         Box::pin(async move { self.answer(request).await })
     }
 
-    /// Under leases, attributes are valid only as long as the lease: if this process hangs, reads
-    /// of pages wait for it.
+    /// Attributes under a lease are valid only as long as the lease. With this setting the kernel
+    /// does not use cached pages after that time, even if this process hangs: reads then wait for
+    /// this process.
     fn checks_pages(&self) -> bool {
         self.is_leased()
     }

@@ -1,4 +1,5 @@
-//! Invalidates the kernel's copies when the server recalls their lease.
+//! The invalidation of the kernel's copies of an object when the server recalls the lease on the
+//! object.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use leasehold_fuse::Notifier;
 
 use crate::kernel_cache::KernelCaches;
 
-/// Makes the kernel drop its copies.
+/// The [`Watcher`] that makes the kernel drop its copies.
 struct Taker {
     notifier: Notifier,
     keeper: Arc<KernelCaches>,
@@ -39,11 +40,13 @@ impl Watcher for Taker {
     }
 
     fn replaced(&self, client: &Client, node: NodeId) {
-        // The kernel has no copies of an object that it has forgotten after a local removal. A new
-        // epoch would cost it the pages of all closed files.
+        // The kernel has no copies of an object to which it has no reference, for example after a
+        // local removal. An invalidation of names would then be useless, and would make the kernel
+        // drop the pages of all closed files.
         if client.is_referred(node) {
             self.take_names(node);
-            // Otherwise the kernel would ignore the attributes in transit.
+            // If the kernel has no data of the file, no invalidation is sent: the kernel would
+            // ignore attributes in transit that arrive after an invalidation.
             if !self.keeper.is_empty(node) {
                 self.notifier.data_changed(leasehold_fuse::NodeId(node.0));
             }

@@ -1,4 +1,4 @@
-//! The attributes, names and pages that the kernel may have cached.
+//! A record of the attributes, names and pages that the kernel may have cached.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,23 +7,26 @@ use std::time::{Duration, Instant};
 use leasehold_base::units::FileTime;
 use leasehold_client::{Attributes, NodeId};
 
-/// The cached state of one object in the kernel.
+/// The cached state of one object in the kernel, as far as this process knows it.
 #[derive(Clone, Copy, Debug)]
 struct KernelCache {
     /// The change time in the attributes that the kernel last received.
     changed: FileTime,
-    /// The values that the kernel compares, as last received; `None` if the kernel has changed them
-    /// itself.
+    /// The values that the kernel last received and that it compares with new attributes. `None` if
+    /// the kernel has changed the values itself.
     shown: Option<Shown>,
-    /// The count of changes by other clients when the kernel's pages were last valid or dropped.
+    /// The count of changes by other clients (see `Client::replaced`) at the time when the kernel's
+    /// pages were last valid or dropped.
     pages: Option<u64>,
-    /// The count of changes by other clients when the kernel last received an invalidation.
+    /// The count of changes by other clients at the time of the last invalidation that was sent to
+    /// the kernel.
     dropped: u64,
-    /// True if the kernel has received an invalidation of all data and no data since.
+    /// True if the kernel has received an invalidation of all data of the file, and no data of the
+    /// file after it.
     empty: bool,
 }
 
-/// The values by which the kernel detects stale pages.
+/// The modification time and the size, by which the kernel detects stale pages.
 type Shown = (FileTime, u64);
 
 const fn shown(attributes: &Attributes) -> Shown {
@@ -33,26 +36,28 @@ const fn shown(attributes: &Attributes) -> Shown {
 /// The way in which the kernel receives attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Telling {
-    /// The kernel drops pages by itself if the time or the size of the data changes. It ignores the
-    /// attributes if an invalidation arrives before it has processed them, and then keeps an old
-    /// size.
+    /// The kernel drops pages by itself if the time or the size of the data changes. If an
+    /// invalidation arrives before the kernel has processed the attributes, the kernel ignores the
+    /// attributes, and then uses an old size.
     Compared,
-    /// The kernel accepts them unchanged.
+    /// The kernel accepts the attributes and does not drop pages because of them.
     Taken,
-    /// The kernel has not requested them and does not receive them.
+    /// The kernel has not requested the attributes and does not receive them.
     Unasked,
 }
 
-/// The maximum time for which the kernel may cache a name under a lease. The kernel then repeats
-/// its lookups so often that the client sees the lease in use, and renews it in time.
+/// The maximum time for which the kernel may cache a name under a lease. With this limit the kernel
+/// repeats its lookups so often that the client recognises that the lease is in use, and renews the
+/// lease in time.
 pub(crate) const NAMED_MAX: Duration = Duration::from_secs(5);
-/// The extra time of a cached name, because the kernel counts from the arrival of the reply.
+/// The additional time for which a name may be cached, because the kernel counts the validity from
+/// the arrival of the reply.
 const LATE_MAX: Duration = Duration::from_secs(1);
 
 /// The cached names of one directory in the kernel.
 #[derive(Clone, Copy, Debug)]
 struct Named {
-    /// The number of replies in transit.
+    /// The number of replies with a name of the directory that are in transit to the kernel.
     under_way: u32,
     /// The time at which the last cached name expires.
     until: Instant,
@@ -65,7 +70,7 @@ pub(crate) struct KernelCaches {
     named: Mutex<BTreeMap<NodeId, Named>>,
 }
 
-/// A reply with a name of a directory in transit to the kernel.
+/// A guard: while it exists, a reply with a name of the directory may be in transit to the kernel.
 pub(crate) struct Naming<'a> {
     keeper: &'a KernelCaches,
     directory: NodeId,
@@ -74,9 +79,9 @@ pub(crate) struct Naming<'a> {
 /// The instructions for the kernel at an OPEN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Opening {
-    /// The kernel's pages are valid.
+    /// True if the kernel's pages are valid.
     pub(crate) pages_are_good: bool,
-    /// The kernel must request the attributes again.
+    /// True if the kernel must request the attributes again.
     pub(crate) attributes_are_old: bool,
 }
 
@@ -126,25 +131,28 @@ impl KernelCaches {
         }
     }
 
-    /// Records that a local program writes to a file: the kernel then caches data, and knows a size
-    /// that it did not receive.
+    /// Records that a local program writes to a file. The kernel then has data of the file, and a
+    /// size that it computed itself.
     pub(crate) fn written(&self, node: NodeId) {
         if let Some(known) = self.kept().get_mut(&node) {
             (known.empty, known.shown) = (false, None);
         }
     }
 
-    /// Returns true if the kernel has received an invalidation of a file's data and no data since.
+    /// Returns true if the kernel has received an invalidation of a file's data, and no data of the
+    /// file after it.
     pub(crate) fn is_empty(&self, node: NodeId) -> bool {
         self.kept().get(&node).is_some_and(|known| known.empty)
     }
 
-    /// Records an open: from now on the kernel's pages belong to this count.
+    /// Records an open of a file at the count `replaced` of changes by other clients. The kernel's
+    /// pages are valid at this count from now on.
     pub(crate) fn open(&self, node: NodeId, attributes: &Attributes, replaced: u64) -> Opening {
         let new = KernelCache::new(attributes, Some(replaced), replaced);
         let mut kept = self.kept();
         let before = kept.get(&node).copied();
-        // An open gives the kernel neither pages nor attributes.
+        // The reply to an open contains neither data nor attributes, so these two fields keep their
+        // values.
         let (empty, shown) = before.map_or((false, None), |before| (before.empty, before.shown));
         kept.insert(node, KernelCache { empty, shown, ..new });
         drop(kept);
@@ -163,9 +171,9 @@ impl KernelCaches {
         }
     }
 
-    /// Marks a name of a directory, or its absence, as in transit to the kernel, until the guard is
-    /// dropped. The mark starts before the lookup, so that a recall in between invalidates the
-    /// name.
+    /// Marks a name of a directory, or the absence of a name, as in transit to the kernel, until
+    /// the returned guard is dropped. The caller must set the mark before its lookup, so that a
+    /// recall between the lookup and the reply invalidates the name.
     pub(crate) fn naming(&self, directory: NodeId) -> Naming<'_> {
         let mut named = self.named();
         let new = Named { under_way: 0, until: Instant::now() };
@@ -173,7 +181,8 @@ impl KernelCaches {
         Naming { keeper: self, directory }
     }
 
-    /// Returns true if the kernel may have names of a directory; the caller then invalidates them.
+    /// Returns true if the kernel may have cached names of a directory. The caller must then
+    /// invalidate the names.
     pub(crate) fn takes_names(&self, directory: NodeId) -> bool {
         let mut named = self.named();
         let Some(of) = named.get_mut(&directory) else { return false };
@@ -191,7 +200,7 @@ impl KernelCaches {
     }
 
     fn kept(&self) -> MutexGuard<'_, BTreeMap<NodeId, KernelCache>> {
-        // No code under the lock panics midway.
+        // The poison of the mutex is ignored, because no code panics in the middle of a change.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

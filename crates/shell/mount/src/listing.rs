@@ -11,7 +11,8 @@ use crate::files::Files;
 use crate::open::{Listed, Open};
 
 impl Files {
-    /// Reads a part of a directory: the rest of the last part from the server, or else a new part.
+    /// Reads a part of a directory. Uses the rest of the last part that the server returned, or
+    /// else requests a new part.
     pub(crate) async fn readdir(
         &self,
         open: &Open,
@@ -22,7 +23,8 @@ impl Files {
         let offset = open.positions().cookie(offset).ok_or(Errno::INVAL)?;
         let kept = open.take_listed();
         let (mut listed, start) = match kept {
-            // A listing from the beginning requires a new request.
+            // A listing from the beginning must show the current names, so it does not use the
+            // stored part.
             Some(kept) if offset != 0 && kept.plus >= plus => match kept.position(offset) {
                 Some(start) => (kept, start),
                 None => (self.listed(open, Some(kept), offset, plus).await?, 0),
@@ -34,7 +36,8 @@ impl Files {
         Ok(reply)
     }
 
-    /// Requests the part of a directory after a cookie; returns no entries at the end.
+    /// Requests the part of a directory after a cookie. The part is empty at the end of the
+    /// directory.
     async fn listed(
         &self,
         open: &Open,
@@ -55,8 +58,8 @@ impl Files {
         Ok(Listed { entries: listing.entries, end: listing.end, plus })
     }
 
-    /// Fills the reply with as many entries as fit. The kernel receives references to these objects
-    /// only.
+    /// Fills the reply with as many entries as fit. The kernel receives references only to the
+    /// objects of these entries.
     fn fill(
         &self,
         open: &Open,
@@ -80,8 +83,9 @@ impl Files {
                 next: positions.of(entry.cookie.0),
                 mode,
             };
-            // From now on the kernel holds the reference. If names are leased, the kernel receives
-            // no objects: it would have to look up each name all the same, even without need.
+            // An object in the reply passes its reference to the kernel. If names are leased, the
+            // reply contains no objects, because the kernel could not cache them and would look up
+            // every name again.
             let tells = plus && !self.client.leases_names();
             let found = if tells { entry.found.take() } else { None };
             let told = found.map(|found| self.entry(open.node, &self.as_now(found)));
@@ -90,9 +94,10 @@ impl Files {
         listing.reply()
     }
 
-    /// Returns the current cached state of a listed object, since listings may be cached for long.
-    /// Attributes under a lease have no validity here: a recall may cross the listing in transit,
-    /// and the kernel ignores invalidations of objects that it does not know yet.
+    /// Returns the current cached state of a listed object, because the stored part of the listing
+    /// may be old. For attributes under a lease the validity is zero: a recall may arrive while the
+    /// listing is in transit, and the kernel ignores an invalidation of an object that it does not
+    /// know yet.
     fn as_now(&self, found: Found) -> Found {
         match self.client.seen(found.node) {
             Some(Seen { attributes, trusted_for }) => {
@@ -106,7 +111,7 @@ impl Files {
 }
 
 impl Listed {
-    /// Returns the index in this part at which the listing continues after a cookie.
+    /// Returns the index of the entry in this part at which the listing continues after a cookie.
     fn position(&self, offset: u64) -> Option<usize> {
         let at = self.entries.iter().position(|entry| entry.cookie.0 == offset)? + 1;
         (at < self.entries.len()).then_some(at)

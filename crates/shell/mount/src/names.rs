@@ -54,16 +54,19 @@ impl Files {
                 client.rmdir(&who, directory, &name).await.map_err(errno)?;
                 Ok(Reply::Done)
             }
-            // NFS can neither keep an existing target nor exchange two names.
+            // The flags of `renameat2` forbid the replacement of a target or request the exchange
+            // of two names. NFS supports neither.
             Operation::Rename { flags, .. } if flags != 0 => Err(Errno::INVAL),
             Operation::Rename { name, to, new_name, .. } => {
                 let to = (NodeId(to.0), &new_name[..]);
-                // The kernel moves its cached entry of the name.
+                // After the rename the kernel caches the name in the new directory, so the name
+                // counts as in transit to the kernel during the call.
                 let _naming = self.keeper.naming(to.0);
                 let renamed = client.rename(&who, (directory, &name), to).await;
                 if matches!(renamed, Err(Error::Failed(Status::NotFound))) {
-                    // A server that was killed may have done the rename. Without this, the kernel
-                    // would still cache the absence of the new name.
+                    // The server may have performed the rename and then been killed before it
+                    // replied; the retransmitted call then fails with ENOENT. Without the
+                    // invalidation the kernel would still cache the absence of the new name.
                     self.notifier.names_changed();
                 }
                 renamed.map_err(errno)?;
@@ -103,7 +106,8 @@ impl Files {
         let (mut found, open) =
             self.client.create(&who, place, wanted, how(flags)).await.map_err(errno)?;
         if flags & TRUNCATE != 0 && found.attributes.size > 0 {
-            // Another client has created the file first.
+            // The new file has contents, so another client has created the file first. The client
+            // truncates the file, as the open requires.
             let size = SetAttributes { size: Some(0), ..SetAttributes::default() };
             match self.client.setattr(&who, found.node, &size).await {
                 Ok(seen) => found.attributes = seen.attributes,

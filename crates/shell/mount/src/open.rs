@@ -1,4 +1,5 @@
-//! Open files and directories, by the client's numbers, which the kernel uses as well.
+//! The open files and directories, by the client's open ids, which are also the handles that the
+//! kernel uses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,15 +15,15 @@ pub(crate) struct Open {
     pub(crate) node: NodeId,
     /// The credential of the opening user, for reads and writes.
     pub(crate) who: Credential,
-    /// True if the kernel caches pages of the data that it reads here.
+    /// True if the kernel caches pages of the data that it reads through this open file.
     pub(crate) keeps_pages: bool,
-    /// The part of the directory that was read last.
+    /// The last part of the directory that the server returned.
     listed: Mutex<Option<Listed>>,
     /// The positions in a directory that programs have received.
     positions: Mutex<Positions>,
 }
 
-/// A part of a directory.
+/// A part of a directory listing.
 pub(crate) struct Listed {
     pub(crate) entries: Vec<Entry>,
     /// True if the directory has no more entries.
@@ -48,7 +49,7 @@ impl Open {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Keeps the part that was read last, and releases the previous one.
+    /// Stores the last part of a listing, and releases the previous part.
     pub(crate) fn keep_listed(&self, client: &Client, listed: Option<Listed>) {
         let mut kept = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *kept, listed);
@@ -60,7 +61,7 @@ impl Open {
 }
 
 impl Listed {
-    /// Returns the references to the objects that the kernel did not receive.
+    /// Gives back the references to the objects that the kernel did not receive.
     pub(crate) fn give_back(self, client: &Client) {
         for found in self.entries.into_iter().filter_map(|entry| entry.found) {
             client.forget(found.node, 1);

@@ -1,17 +1,18 @@
 //! The positions in one opening of a directory, as programs receive them.
 //!
-//! A server's cookie may have 64 bits (cookies of ext4 do). A 32-bit program has 31 bits for a
-//! position, and its library rejects a directory with larger positions. So the program receives a
-//! small number instead of a large cookie. The number maps to the same cookie as long as the
-//! directory is open: POSIX guarantees no more for `telldir` and `seekdir`.
+//! A cookie of the server may have 64 bits, as the cookies of ext4 have. A 32-bit program has 31
+//! bits for a position, and its library rejects a directory with larger positions. Programs
+//! therefore receive a small number instead of a large cookie. The number maps to the same cookie
+//! as long as the directory is open: POSIX guarantees no more for `telldir` and `seekdir`.
 
 use std::collections::BTreeMap;
 
-/// Cookies below this number are positions themselves; assigned numbers begin here.
+/// The first position that is assigned to a cookie. A cookie below this number is used as the
+/// position itself.
 const OWN: u64 = 1 << 30;
 
-/// The maximum number of cookies with an assigned number for one open directory. Further cookies go
-/// to the program unchanged; 64-bit programs can use them.
+/// The maximum number of cookies with an assigned position for one open directory. Programs receive
+/// further cookies unchanged, which only 64-bit programs can use.
 const OWN_MAX: usize = 1 << 20;
 
 /// The positions of one open directory.
@@ -30,7 +31,9 @@ impl Positions {
         if let Some(number) = self.numbers.get(&cookie) {
             return *number;
         }
-        // A cookie that looks like an assigned number must not reach a program.
+        // If all positions are assigned, a cookie is used unchanged only if it is greater than all
+        // assigned positions. Otherwise a program could not distinguish it from an assigned
+        // position.
         if self.cookies.len() == OWN_MAX && cookie >= OWN + OWN_MAX as u64 {
             return cookie;
         }

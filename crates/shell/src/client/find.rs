@@ -1,15 +1,18 @@
 //! Discovery of a server's ports and versions, and the MOUNT of a directory.
 //!
 //! Rules:
-//! 1. The NFS port is the given one, else the one in the server's portmapper, else 2049.
-//! 2. The MOUNT port is the given one; else, if an NFS port is given and serves MOUNT as well, that
-//!    port; else the one in the portmapper; else the NFS port.
-//! 3. The version is the requested one, else the newest that both server and client support.
-//! 4. The client mounts the longest prefix of the path that the server exports and looks up the
-//!    rest. If the list of exports has no prefix, the client mounts the longest prefix that the
-//!    server accepts; but a server that returns the same handle for `/` accepts any path for its
-//!    only export.
-//! 5. If the path is known to be an export, the client requests nothing else.
+//! 1. The NFS port is the port in the options, else the port in the server's portmapper, else 2049.
+//! 2. The MOUNT port is the port in the options. If there is none, but the options contain an NFS
+//!    port at which the server supports MOUNT as well, it is that port. Otherwise it is the port in
+//!    the portmapper, and if there is none, the NFS port.
+//! 3. The version is the requested version, else the newest version that both server and client
+//!    support.
+//! 4. The client mounts the longest prefix of the path that the server exports, and looks up the
+//!    rest of the path. If the list of exports contains no prefix of the path, the client mounts
+//!    the longest prefix that the server accepts. A server that returns the same handle for the
+//!    prefix and for `/` accepts any path for its only export; the client then mounts `/`.
+//! 5. If the caller knows that the whole path is an export (`only_whole`), the client tries no
+//!    other path and does not request the list of exports.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -34,15 +37,15 @@ const NFS_PORT: u16 = 2049;
 pub struct Target {
     /// The server's name or address.
     pub host: String,
-    /// The NFS port.
+    /// The NFS port, if it is known.
     pub port: Option<u16>,
-    /// The MOUNT port.
+    /// The MOUNT port, if it is known.
     pub mount_port: Option<u16>,
-    /// The NFS version.
+    /// The requested NFS version, if any.
     pub version: Option<Version>,
     /// The path of a directory on the server.
     pub path: Vec<u8>,
-    /// True if only the whole path can be mounted, regardless of the list of exports.
+    /// True if the client must mount the whole path, regardless of the list of exports.
     pub only_whole: bool,
     /// The source ports.
     pub source: SourcePort,
@@ -70,15 +73,16 @@ impl Target {
 /// A mounted directory of a server.
 #[derive(Clone)]
 pub struct Mounted {
-    /// The server.
+    /// The session with the NFS server.
     pub nfs: Nfs,
-    /// Its address.
+    /// The address of the server.
     pub server: SocketAddr,
     /// The handle that MOUNT returned.
     pub root: Handle,
-    /// The path of that handle.
+    /// The path that the client mounted, to which `root` belongs.
     pub mounted: Vec<u8>,
-    /// The names that lead from that path to the requested path; empty if the two are equal.
+    /// The names that lead from the mounted path to the requested path; empty if both paths are
+    /// equal.
     pub rest: Vec<Vec<u8>>,
     /// The server's sizes and limits.
     pub bounds: Bounds,
@@ -98,7 +102,8 @@ pub enum NotFound {
         /// The error.
         error: Error,
     },
-    /// The server does not support a requested version; the range that it supports.
+    /// The server does not support the requested version; with the range of versions that it
+    /// supports, if known.
     NoVersion(SocketAddr, Option<Versions>),
     /// MOUNT refuses the path.
     Refused(String, Status),
@@ -134,10 +139,11 @@ impl fmt::Display for NotFound {
 
 impl std::error::Error for NotFound {}
 
-/// Finds a server and mounts a directory of it. The name is resolved on this thread.
+/// Finds a server and mounts a directory of the server. Resolves the host name on the calling
+/// thread, which may block.
 ///
 /// # Errors
-/// Returns the failed step, for the last of the server's addresses.
+/// The step that failed at the last of the server's addresses.
 pub async fn mount(
     runtime: &Runtime,
     target: &Target,
@@ -150,7 +156,8 @@ pub async fn mount(
         let search = Search { runtime, target, who, address: address.ip() };
         match search.mount().await {
             Ok(mounted) => return Ok(mounted),
-            // The server has answered: its other addresses would return the same status.
+            // The server itself refused the mount and would do so at its other addresses, so the
+            // search ends.
             Err(refused @ (NotFound::Refused(..) | NotFound::NoVersion(_, Some(_)))) => {
                 return Err(refused);
             }
@@ -194,7 +201,8 @@ impl Search<'_> {
                 None => self.mapped(nfs3::PROGRAM, version.number()).await.unwrap_or(NFS_PORT),
             };
             let server = SocketAddr::new(self.address, port);
-            // Another version cannot succeed at a port without a server.
+            // If no server answers at a port, another version at the same port cannot succeed
+            // either.
             if last_port == Some(port) && matches!(failure, Some(NotFound::Step { .. })) {
                 break;
             }
@@ -246,8 +254,8 @@ impl Search<'_> {
         session.call(&Credential::none(), procedure, &()).await.is_ok()
     }
 
-    /// Returns the handle of the path, or of its longest prefix that can be mounted, with that
-    /// prefix and the remaining names.
+    /// Returns the handle of the path, or of the longest prefix that the client can mount, with
+    /// that prefix and the remaining names.
     async fn root(
         &self,
         server: SocketAddr,
@@ -284,7 +292,8 @@ impl Search<'_> {
                     return Ok(found(root, if takes_any_path { 0 } else { count }));
                 }
                 Err(status) => {
-                    // Reports the status of the whole path, since that is the user's request.
+                    // If the server refuses all prefixes, the error contains the status of the
+                    // whole path, which the user requested. That status is the first one.
                     refused.get_or_insert(NotFound::Refused(text_of(&names, count), status));
                 }
             }

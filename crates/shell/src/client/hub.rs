@@ -1,10 +1,12 @@
-//! The threads that receive for sessions and open their connections: one runtime thread, which also
-//! keeps all timers, and loops of a server, each for the calls that begin on it.
+//! The threads that receive messages for sessions and open their connections. These threads are one
+//! runtime thread, which also runs all timers, and the loops of a server, each of which receives
+//! the replies to the calls that start on that loop.
 //!
-//! A call that a loop makes to answer another call, and the processing of its reply, thus stay on
-//! one thread, which only its socket wakes. Each lane of such a session belongs to a loop, except
-//! the first, which belongs to the runtime thread and carries the calls of all other threads. When
-//! a loop ends, the runtime thread takes over its lanes.
+//! A call that a loop sends to another server, and the processing of the reply, thus run on one
+//! thread, and no other thread needs to be woken. A session with several connections calls each of
+//! them a lane. The first lane belongs to the runtime thread and carries the calls of all threads
+//! that are not loops; each other lane belongs to one loop. When a loop ends, the runtime thread
+//! takes over the lanes of that loop.
 
 use core::cell::RefCell;
 use core::net::SocketAddr;
@@ -34,20 +36,21 @@ use crate::slab::Key;
 /// The maximum number of events in one wait.
 const EVENTS_MAX: usize = 64;
 
-/// The event data of the bell; no key of a slab reaches this value.
+/// The epoll data of the bell (the descriptor by which other threads wake this thread). No key of a
+/// slab reaches this value.
 const BELL: u64 = u64::MAX;
 
-/// A thread that drives any number of sessions. It ends when the runtime and all of its sessions
-/// are dropped. Threads do not survive a fork, so a program must fork into the background before it
-/// starts the runtime.
+/// A thread that drives any number of sessions. The thread ends when the runtime and all of its
+/// sessions are dropped. Threads do not survive a fork, so a program that forks into the background
+/// must do so before it starts the runtime.
 #[derive(Clone)]
 pub struct Runtime {
     handle: Arc<Handle>,
-    /// The number of loops that make calls.
+    /// The number of server loops that send calls in sessions of this runtime.
     loops: usize,
 }
 
-/// Keeps the thread alive; the runtime and each session hold it.
+/// A reference that keeps the thread alive. The runtime and each session have such a reference.
 struct Handle {
     hub: Arc<Hub>,
 }
@@ -55,7 +58,8 @@ struct Handle {
 /// The interface of a receiving thread to other threads: a list of requests, and a bell.
 pub(super) struct Hub {
     bell: OwnedFd,
-    /// True if the bell was rung and the thread has not yet reacted.
+    /// True if a thread has rung the bell and the receiving thread has not reacted yet. Further
+    /// requests then need not ring the bell.
     rung: AtomicBool,
     requests: Mutex<Requests>,
 }
@@ -63,12 +67,12 @@ pub(super) struct Hub {
 #[derive(Default)]
 pub(super) struct Requests {
     pub(super) connects: Vec<(Arc<Ends>, Connection)>,
-    /// Datagram sockets, which need no connection attempt.
+    /// New datagram sockets, which need no connection attempt.
     pub(super) opened: Vec<(Arc<Ends>, Arc<Wire>)>,
     wakes: Vec<(Time, Arc<Ends>)>,
     pub(super) closes: Vec<Arc<Ends>>,
     stop: bool,
-    /// True if the thread accepts no more requests.
+    /// True if the receiving thread has ended and accepts no more requests.
     gone: bool,
 }
 
@@ -77,7 +81,7 @@ pub(super) struct Ends {
     pub(super) to: SocketAddr,
     pub(super) source: SourcePort,
     pub(super) driver: Driver,
-    /// For each lane, its wire, if any, and the last source port.
+    /// For each lane, its wire (the open socket), if any, and its last source port.
     lanes: Vec<Mutex<Lane>>,
     /// True if all lanes except the first belong to loops.
     of_loops: bool,
@@ -87,11 +91,11 @@ pub(super) struct Ends {
 pub(super) struct Lane {
     pub(super) wire: Option<Arc<Wire>>,
     pub(super) last_port: Option<u16>,
-    /// The loop that receives for this lane, if there is one.
+    /// The loop that receives for this lane; `None` if the runtime thread does.
     seat: Option<Arc<Hub>>,
-    /// The traffic of earlier wires.
+    /// The traffic of earlier wires of this lane.
     before: Traffic,
-    /// True if there were earlier wires.
+    /// True if the lane had an earlier wire.
     is_renewed: bool,
 }
 
@@ -105,9 +109,10 @@ impl Lane {
         }
     }
 
-    /// Returns the traffic of the lane so far. A wire that replaces another counts only after it
-    /// has received something: the system of a hung server accepts connection after connection, and
-    /// some of the bytes sent on each.
+    /// Returns the traffic of the lane so far. A wire that replaces an earlier wire counts only
+    /// after it has received some bytes. Otherwise a hung server would seem to make progress: the
+    /// operating system of its host accepts one connection after another, and some of the bytes
+    /// that arrive on each connection.
     fn traffic(&self) -> Traffic {
         let traffic = self.wire.as_ref().map_or_else(Traffic::default, |wire| wire.traffic());
         let counts = traffic.came > 0 || !self.is_renewed;
@@ -139,16 +144,16 @@ impl Runtime {
         Ok(Self { handle: Arc::new(Handle { hub }), loops: 0 })
     }
 
-    /// Configures the runtime for a server with this number of loops: a stream session has an
-    /// additional connection for each loop, which carries the calls of that loop, and on which the
-    /// loop itself receives.
+    /// Configures the runtime for a server with this number of loops: each stream session then has
+    /// an additional connection for each loop. This connection carries the calls of that loop, and
+    /// the loop itself receives the replies.
     #[must_use]
     pub fn beside_loops(self, loops: NonZeroUsize) -> Self {
         Self { loops: loops.get(), ..self }
     }
 
-    /// Creates a session with the server at an address. A stream session connects when a call needs
-    /// it.
+    /// Creates a session with the server at an address. A stream session connects when the first
+    /// call needs the connection.
     ///
     /// # Errors
     /// The system has no datagram socket.
@@ -199,7 +204,8 @@ impl Transport for Sockets {
         let add = |requests: &mut Requests| {
             requests.connects.push((Arc::clone(&self.ends), connection));
         };
-        // The runtime thread takes over the lanes of a loop that has ended.
+        // If the loop of this lane has ended, it refuses the request, and the runtime thread takes
+        // over the lane.
         if !seat.is_some_and(|seat| seat.request(add)) {
             self.handle.hub.request(add);
         }
@@ -268,7 +274,8 @@ impl Hub {
         Ok(Self { bell, rung: AtomicBool::new(false), requests: Mutex::default() })
     }
 
-    /// Sends a request to the thread. Returns false if the thread accepts no more.
+    /// Sends a request to the receiving thread. Returns false if the thread accepts no more
+    /// requests.
     fn request(&self, add: impl FnOnce(&mut Requests)) -> bool {
         let mut requests = self.requests();
         if requests.gone {
@@ -277,13 +284,13 @@ impl Hub {
         add(&mut requests);
         drop(requests);
         if !self.rung.swap(true, Ordering::AcqRel) {
-            // Fails only after 2^64 rings.
+            // The write of the counter fails only after 2^64 rings, so the result is ignored.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
         true
     }
 
-    /// Closes the list of requests and returns the remaining ones.
+    /// Closes the list of requests and returns the remaining requests.
     pub(super) fn leave(&self) -> Requests {
         let gone = Requests { gone: true, ..Requests::default() };
         core::mem::replace(&mut *self.requests(), gone)
@@ -297,7 +304,8 @@ impl Hub {
     }
 
     fn requests(&self) -> MutexGuard<'_, Requests> {
-        // The lists are consistent even if a thread panicked before it added an entry.
+        // The poison of the mutex is ignored: the lists are consistent even if a thread panicked
+        // before it added an entry.
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -345,10 +353,12 @@ impl Loop {
         events.clear();
         let wake =
             self.links.next_wake().into_iter().chain(self.wakes.keys().next().copied()).min();
-        // An idle thread frees its memory.
+        // If the thread has memory that it can free, the wait ends after [`SWEEP_INTERVAL`], and
+        // the idle thread then frees the memory.
         let quiet = self.links.has_memory().then(|| clock::now() + SWEEP_INTERVAL);
         let timeout = wake.into_iter().chain(quiet).min().map(|wake| {
-            // Rounds up: a wake before its time would have no effect.
+            // The timeout is rounded up, because a wake before the requested time would have no
+            // effect.
             let span = wake.since(clock::now()) + Duration::from_nanos(1);
             Timespec {
                 tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
@@ -366,7 +376,7 @@ impl Loop {
     fn serve(&mut self, requests: Requests) {
         for (time, ends) in requests.wakes {
             let sleepers = self.wakes.entry(time).or_default();
-            // A repeated request for a pending time adds nothing.
+            // If the session already has a wake at this time, the request adds no second wake.
             if !sleepers.iter().any(|sleeper| Arc::ptr_eq(sleeper, &ends)) {
                 sleepers.push(ends);
             }
@@ -392,7 +402,7 @@ impl Loop {
     }
 }
 
-/// A server loop that receives the replies to its own calls.
+/// The part of a server loop that receives the replies to the loop's own calls.
 pub(crate) struct Seat {
     pub(crate) links: Links,
     /// The index of the loop.
@@ -400,12 +410,13 @@ pub(crate) struct Seat {
 }
 
 thread_local! {
-    /// The loop that runs on this thread.
+    /// The loop that runs on this thread, with its index; `None` on other threads.
     static SEATED: RefCell<Option<(usize, Arc<Hub>)>> = const { RefCell::new(None) };
 }
 
 impl Seat {
-    /// Creates the seat of a loop. The loop must add the bell to its epoll set, edge-triggered.
+    /// Creates the receiving part of a loop. The loop must add the bell to its epoll set,
+    /// edge-triggered.
     pub(crate) fn new(number: usize, name: Name) -> Result<Self, Errno> {
         Ok(Self { links: Links::new(Arc::new(Hub::new()?), name), number })
     }
@@ -415,7 +426,7 @@ impl Seat {
         &self.links.hub().bell
     }
 
-    /// Assigns later calls of this thread to this loop.
+    /// Assigns later calls of the calling thread to this loop.
     pub(crate) fn take(&self) {
         SEATED.set(Some((self.number, Arc::clone(self.links.hub()))));
     }
@@ -448,7 +459,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits until a lane's traffic has this value.
+    /// Waits until the traffic of a lane has the expected value.
     fn becomes(lane: &Lane, expected: Traffic) {
         let end = Instant::now() + core::time::Duration::from_secs(60);
         while lane.traffic() != expected {
@@ -457,7 +468,8 @@ mod tests {
         }
     }
 
-    /// The system of a hung server accepts bytes on connection after connection.
+    /// The operating system of a hung server's host accepts bytes on one connection after another.
+    /// These bytes must not count as progress.
     #[test]
     fn renewed_lane_counts_after_its_first_received_byte() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port left");

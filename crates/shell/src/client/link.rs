@@ -21,14 +21,15 @@ use crate::rcvlowat::Threshold;
 use crate::remote::told_at_the_end;
 use crate::sys;
 
-/// The sending half, for any thread.
+/// The sending half of a socket, which any thread may use.
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) connection: Connection,
     pub(super) socket: OwnedFd,
     carrier: Carrier,
     outbox: Mutex<Outbox>,
-    /// The total bytes that callers have sent and that the wire has received.
+    /// The number of bytes that callers have passed to the wire. `came` is the number of bytes that
+    /// the wire has received.
     given: AtomicU64,
     came: AtomicU64,
 }
@@ -39,9 +40,9 @@ impl Wire {
         Self { connection, socket, carrier, outbox, given, came }
     }
 
-    /// Sends a message, or as much as the socket accepts; the rest of a stream follows when the
-    /// socket accepts more. A datagram that the socket rejects is lost, like datagrams lost on the
-    /// network.
+    /// Sends a message. If a stream socket accepts only a part, the rest follows when the socket
+    /// accepts more. A datagram that the socket rejects is lost, like a datagram that the network
+    /// loses.
     pub(super) fn send(self: &Arc<Self>, message: &Message) {
         match self.carrier {
             Carrier::Stream => {
@@ -49,8 +50,9 @@ impl Wire {
                 let before = outbox.len();
                 outbox.push_copy(message);
                 self.given.fetch_add((outbox.len() - before) as u64, Ordering::Relaxed);
-                // Otherwise a send is already pending, or the socket will report that it is
-                // writable.
+                // If the outbox already contained bytes, a send is pending, or the socket will
+                // report that it is writable. If the thread defers its sends, the send follows at
+                // the end of the round. In both cases nothing is sent here.
                 if before == 0 && !PutOff::takes(self) {
                     self.send_from(&mut outbox);
                 }
@@ -72,16 +74,18 @@ impl Wire {
         self.carrier == Carrier::Stream
     }
 
-    /// Returns the traffic so far; zero for datagrams, whose arrival is unknown.
+    /// Returns the traffic so far. Returns zero for datagrams, because the sender cannot know if
+    /// they arrive.
     pub(super) fn traffic(&self) -> Traffic {
         if !self.is_stream() {
             return Traffic::default();
         }
-        // Includes bytes that the kernel has received and this process has not read, such as a part
-        // of a large message.
+        // The received bytes include bytes that the kernel has received and this process has not
+        // read yet, such as a part of a large message.
         let received = self.came.load(Ordering::Relaxed);
         let came = received + ioctl_fionread(&self.socket).unwrap_or(0);
-        // The lock prevents sends in between.
+        // While this thread holds the mutex of the outbox, no other thread sends, so both counts
+        // belong to the same moment.
         let outbox = self.outbox();
         let given = self.given.load(Ordering::Relaxed);
         let waiting = outbox.len() + sys::unacknowledged(&self.socket).unwrap_or(0);
@@ -94,7 +98,7 @@ impl Wire {
         self.came.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Continues to send when the socket accepts more.
+    /// Continues to send after the socket has reported that it accepts more data.
     pub(super) fn writable(&self) {
         self.send_from(&mut self.outbox());
     }
@@ -102,26 +106,30 @@ impl Wire {
     fn send_from(&self, outbox: &mut Outbox) {
         if let Err(error) = outbox.send(&self.socket) {
             tracing::debug!(%error, "a connection failed");
-            // The runtime's thread detects the end of the connection.
+            // The shutdown makes the receiving thread detect the end of the connection, and that
+            // thread closes the connection.
             let _ = shutdown(&self.socket, Shutdown::Both);
         }
     }
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
-        // No code under the lock panics in the middle of a change.
+        // The poison of the mutex is ignored, because no code panics in the middle of a change of
+        // the outbox.
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 thread_local! {
-    /// The wires with deferred sends of this thread, if it defers them.
+    /// The wires with deferred sends of this thread; `None` if the thread does not defer sends.
     static PUT_OFF: RefCell<Option<Vec<Arc<Wire>>>> = const { RefCell::new(None) };
 }
 
-/// Deferred sends of a thread that works in rounds: at the end of each round, all calls on a socket
-/// leave in one system call. Such a thread must not block on a call.
+/// The mode of a thread that works in rounds and defers its sends: at the end of each round, one
+/// system call sends all calls on a socket. Such a thread must not block until a call is answered,
+/// because the call is not sent before the end of the round.
 pub(crate) struct PutOff {
-    /// Bound to the thread that created the value.
+    /// This field makes the type neither `Send` nor `Sync`, because the mode belongs to the thread
+    /// that created the value.
     here: PhantomData<*const ()>,
 }
 
@@ -132,7 +140,7 @@ impl PutOff {
         Self { here: PhantomData }
     }
 
-    /// Sends everything at the end of a round.
+    /// Sends all deferred messages, at the end of a round.
     pub(crate) fn send(&self) {
         loop {
             let last = PUT_OFF.with_borrow_mut(|wires| wires.as_mut().and_then(Vec::pop));
@@ -141,7 +149,7 @@ impl PutOff {
         }
     }
 
-    /// Defers a send if the calling thread does so. Returns true if it was deferred.
+    /// Defers a send if the calling thread defers its sends. Returns true if the send was deferred.
     fn takes(wire: &Arc<Wire>) -> bool {
         PUT_OFF.with_borrow_mut(|wires| match wires {
             Some(wires) => {
@@ -160,13 +168,13 @@ impl Drop for PutOff {
     }
 }
 
-/// The receiving half, used by the receiving thread.
+/// The receiving half of a socket, which only the receiving thread uses.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     received: Received,
     splitter: Splitter,
     missing: usize,
-    /// Complete messages that arrived together.
+    /// The complete messages that one receive has returned.
     whole: Vec<Bytes>,
     threshold: Threshold,
 }
@@ -181,7 +189,8 @@ pub(super) enum Came {
 
 impl Receiver {
     /// Receives available data and passes complete messages to `hand_on`, which takes them out.
-    /// `end_came` is true if the end of the stream has arrived behind that data.
+    /// `end_came` is true if the socket has reported the end of the stream, which follows the
+    /// available data.
     pub(super) fn receive(
         &mut self,
         wire: &Wire,
@@ -208,7 +217,8 @@ impl Receiver {
             buffers.make_room(&mut self.received, self.missing);
             let bytes = &mut self.received.bytes;
             let room = bytes.capacity() - bytes.len();
-            // A short read has emptied the socket; later data raises a new edge.
+            // A short read has emptied the socket, and later data raises a new event, so the loop
+            // need not read again unless the end of the stream has arrived.
             let all_came = match sys::receive(&wire.socket, bytes) {
                 Ok(0) => return Came::End("the server closed the connection".to_owned()),
                 Ok(count) => {
@@ -222,7 +232,8 @@ impl Receiver {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Came::End(error.to_string()),
             };
-            // A task that waits for several of these replies is woken once.
+            // The wake-ups are delivered together at the end, so that a task that waits for several
+            // of these replies is woken once.
             let mut split = Ok(());
             told_at_the_end(|| split = self.split(&mut hand_on));
             if let Err(error) = split {
@@ -235,7 +246,7 @@ impl Receiver {
         }
     }
 
-    /// Passes on the complete messages.
+    /// Splits the received bytes into messages, and passes the complete messages to `hand_on`.
     fn split(&mut self, hand_on: &mut impl FnMut(&mut Vec<Bytes>)) -> Result<(), record::Error> {
         let split = loop {
             match self.splitter.next(&mut self.received.bytes) {
@@ -272,7 +283,8 @@ impl Receiver {
                 }
                 Err(Errno::AGAIN) => return came,
                 Err(Errno::INTR) => {}
-                // The server's host has reported that no process listens. The socket stays usable.
+                // The error means that the server's host has reported that no process listens at
+                // the port. The socket stays usable, so the loop continues to receive.
                 Err(error) => came = Came::End(error.to_string()),
             }
         }
@@ -291,12 +303,12 @@ mod tests {
 
     use super::*;
 
-    /// `taken` counts bytes that the other side's system has accepted, without the bytes that wait
-    /// at either end.
+    /// `taken` counts the bytes that the operating system of the other host has accepted, without
+    /// the bytes that still wait at either end.
     #[test]
     fn accepted_bytes_exclude_waiting_bytes() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port left");
-        // The accepted socket inherits this size.
+        // The accepted socket inherits the size of this small receive buffer.
         set_socket_recv_buffer_size(&listener, 64 << 10).expect("it is a size");
         let at = listener.local_addr().expect("it has one");
         let ours = TcpStream::connect(at).expect("it listens");
@@ -346,7 +358,8 @@ mod tests {
             writer.u32(number);
             wire.send(&writer.finish());
         };
-        // The last word of each received message, which follows four bytes of length.
+        // Reads one received message, and returns its last word. A record mark of four bytes
+        // precedes the message.
         let mut come = || {
             let mut bytes = [0; 64];
             let count = theirs.read(&mut bytes).unwrap_or(0);

@@ -1,4 +1,5 @@
-//! The session sockets on which one thread receives: the runtime's thread, or a loop of a server.
+//! The sockets of sessions on which one thread receives. The thread is the runtime's thread or a
+//! loop of a server.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::slab::{Key, Slab};
 /// Returns the epoll data for the key of a socket.
 pub(super) type Name = fn(Key) -> epoll::EventData;
 
-/// The sockets of lanes of sessions in the epoll set of one thread.
+/// The sockets of session lanes in the epoll set of one thread.
 pub(crate) struct Links {
     hub: Arc<Hub>,
     name: Name,
@@ -35,17 +36,17 @@ struct Link {
     ends: Arc<Ends>,
     wire: Arc<Wire>,
     receiver: Receiver,
-    /// The deadline of the connection attempt, while it lasts.
+    /// The deadline of the connection attempt; `None` after the socket is connected.
     connecting: Option<Time>,
 }
 
 impl Links {
-    /// Creates an empty set; other threads reach this one through the hub.
+    /// Creates an empty set. Other threads send requests to the owning thread through the hub.
     pub(super) fn new(hub: Arc<Hub>, name: Name) -> Self {
         Self { hub, name, links: Slab::new(), connecting: 0, buffers: Buffers::default() }
     }
 
-    /// The hub by which other threads reach this one.
+    /// Returns the hub through which other threads send requests to the owning thread.
     pub(super) fn hub(&self) -> &Arc<Hub> {
         &self.hub
     }
@@ -109,7 +110,7 @@ impl Links {
 
     pub(super) fn serve(&mut self, set: &OwnedFd, requests: &mut Requests) {
         for (ends, connection) in requests.connects.drain(..) {
-            // Close the previous connection of the lane.
+            // The new connection replaces the previous connection of the lane, which is closed.
             self.close_where(set, |link| {
                 Arc::ptr_eq(&link.ends, &ends) && link.wire.connection.lane == connection.lane
             });
@@ -160,7 +161,8 @@ impl Links {
             lane.cut();
         }
         drop(lane);
-        // A concurrent sender keeps the descriptor open until it is done.
+        // A concurrent sender may keep the descriptor open for a moment after this drop, so the
+        // socket must leave the epoll set explicitly.
         let _ = epoll::delete(set, &link.wire.socket);
     }
 
@@ -185,7 +187,8 @@ impl Links {
         }
     }
 
-    /// Stops receiving. The runtime's thread reconnects and retransmits the calls of these sockets.
+    /// Closes all sockets when the loop ends. The runtime's thread then reconnects, and retransmits
+    /// the calls that waited on these sockets.
     pub(crate) fn leave(&mut self, set: &OwnedFd) {
         let mut last = self.hub.leave();
         self.serve(set, &mut last);

@@ -19,7 +19,7 @@ pub enum SourcePort {
     PrivilegedIfPossible,
 }
 
-/// Privileged ports, without the ports of well-known services.
+/// The privileged ports that a client uses, which exclude the ports of most well-known services.
 const PRIVILEGED: core::ops::RangeInclusive<u16> = 600..=1023;
 
 impl SourcePort {
@@ -30,7 +30,8 @@ impl SourcePort {
     /// Returns the error of the last attempt.
     pub fn open<T>(self, attempt: impl Fn(Option<u16>) -> Result<T, Errno>) -> Result<T, Errno> {
         if self == Self::PrivilegedIfPossible {
-            // Concurrent clients start at different ports.
+            // The first port depends on the process id, so that concurrent clients try different
+            // ports first.
             let first = usize::try_from(rustix::process::getpid().as_raw_pid()).unwrap_or(0);
             let first = first % PRIVILEGED.len();
             for port in PRIVILEGED.chain(PRIVILEGED).skip(first).take(PRIVILEGED.len()) {
@@ -55,7 +56,7 @@ pub(super) fn connect_stream(
     let attempt = |port: Option<u16>| {
         let socket = open(SocketType::STREAM, to)?;
         if let Some(port) = port {
-            // A former connection in TIME_WAIT does not block the port.
+            // With this option a former connection in TIME_WAIT does not block the port.
             sockopt::set_socket_reuseaddr(&socket, true)?;
             net::bind(&socket, &any_address(to, port))?;
         }
@@ -92,13 +93,15 @@ pub(super) fn port_of(socket: &OwnedFd) -> Option<u16> {
     Some(address.port())
 }
 
-/// Makes a close abort the connection, also at the end of this process. The port is then reusable,
-/// and unsent data never arrives after its retransmission, even one by another process.
+/// Makes a close of the socket abort the connection, also at the end of this process. The port is
+/// then reusable at once. Unsent data is discarded, so it cannot arrive after a retransmission of
+/// the same call by a later connection or another process.
 fn end_at_once(socket: &OwnedFd) {
     let _ = sockopt::set_socket_linger(socket, Some(core::time::Duration::ZERO));
 }
 
-/// Failures of these options reduce speed or delay the detection of failures, and nothing else.
+/// Sets options of a stream socket. The results are ignored: without one of these options the
+/// connection is only slower, or a dead server is detected later.
 fn prepare(socket: &OwnedFd) {
     let (idle, interval, count) = KEEPALIVE;
     let _ = sockopt::set_tcp_nodelay(socket, true);
@@ -129,11 +132,12 @@ mod tests {
 
     use super::*;
 
-    /// The end of a killed process also closes its sockets in this way.
+    /// A close must discard unsent data. The kernel closes the sockets of a killed process in the
+    /// same way.
     #[test]
     fn close_discards_unsent_data() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port left");
-        // The accepted socket inherits this size.
+        // The accepted socket inherits the size of this small receive buffer.
         sockopt::set_socket_recv_buffer_size(&listener, 64 << 10).expect("it is a size");
         let at = listener.local_addr().expect("it has one");
         let ours = connect_stream(at, SourcePort::Any, None).expect("it listens");

@@ -51,14 +51,15 @@ fn unread_pipe_does_not_block_logging_threads() {
     let (mut reader, writer) = pipe();
     let lines = Lines::to(Target::File(writer)).expect("there are threads");
     let line = [b'x'; 1023].iter().chain(b"\n").copied().collect::<Vec<_>>();
-    // Far more than the pipe and the queue can hold.
+    // The number of lines exceeds the capacity of the pipe and the queue by far, so that lines are
+    // lost.
     let count = 4 * LOG_BYTES_MAX / line.len();
     for _ in 0..count {
         lines.clone().write_all(&line).expect("the log takes every line");
     }
     let lost = usize::try_from(lines.lost()).expect("it is small");
     assert!(lost >= count / 2, "{lost} of {count} lines are lost");
-    // Once a reader reads, every other line is there.
+    // When the pipe is read, it contains every line that was not lost.
     let mut read = vec![0; (count - lost) * line.len()];
     reader.read_exact(&mut read).expect("the writer goes on");
     assert!(read.chunks(line.len()).all(|one| one == line));
@@ -99,8 +100,9 @@ impl tracing::Subscriber for Panics {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// A loop that panicked logged the panic before it ended the process, and the log panicked again:
-/// the process remained without its loops, and no supervisor restarted it.
+/// A loop that panics logs the panic before it ends the process. If the log panics as well, the
+/// process must still end: otherwise it would remain without its loops, and no supervisor would
+/// restart it.
 #[test]
 fn the_process_ends_where_no_line_can_be_written() {
     const CHILD: &str = "LEASEHOLD_TEST_OF_THE_END";

@@ -51,7 +51,7 @@ impl Kernel {
         let mut answer = [0; 512];
         loop {
             match recv(&self.socket, &mut answer, RecvFlags::empty()) {
-                // A late answer to an earlier query is skipped.
+                // The answer belongs to an earlier query whose wait timed out, so it is skipped.
                 Ok((count, _)) if number(answer.get(..count)?) != Some(self.asked) => {}
                 Ok((count, _)) => return read_owner(answer.get(..count)?, from.port()),
                 Err(Errno::INTR) => {}
@@ -98,7 +98,7 @@ fn question(
     question.extend(number.to_ne_bytes());
     question.extend([0; 4]);
     question.extend([u8::try_from(family.as_raw()).ok()?, protocol, 0, 0]);
-    // In any state.
+    // The query matches sockets in any connection state.
     question.extend(u32::MAX.to_ne_bytes());
     question.extend(source.port().to_be_bytes());
     question.extend(destination.port().to_be_bytes());
@@ -133,10 +133,10 @@ fn number(answer: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(*answer.get(8..)?.first_chunk()?))
 }
 
-/// Reads the owner from the kernel's answer, if it is certain.
+/// Reads the owner from the kernel's answer. Returns `None` if the owner is not certain.
 ///
-/// The kernel reports root as the owner of a socket that no program has open: that must not count
-/// as root, or a user would only have to send and close.
+/// The kernel reports root as the owner of a socket that no program has open. Such an answer must
+/// not count as root: otherwise a user could act as root by sending a call and closing the socket.
 fn read_owner(answer: &[u8], port: u16) -> Option<u32> {
     let kind = u16::from_ne_bytes(*answer.get(4..)?.first_chunk()?);
     if kind != SOCK_DIAG_BY_FAMILY {
@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// The answer to an abandoned query is queued before the answer to the next one.
+    /// The answer to a query whose wait timed out arrives before the answer to the next query.
     #[test]
     fn stale_answer_is_skipped() {
         let mut kernel = Kernel::open().expect("answers");

@@ -29,17 +29,18 @@ fn privileged_server_trusts_root_and_pins_other_users() {
     assert_eq!(judge(Owner::User(4_000_000), 5000), pinned);
     assert_eq!(judge(Owner::Unknown, 5000), Trust::Nobody);
     assert_eq!(judge(Owner::User(4_000_000), 5), pinned, "the kernel's report takes precedence");
-    // A guest of this machine uses an address of it, with sockets of its own kernel.
+    // A virtual machine may use an address of this machine, with sockets of its own kernel. A
+    // privileged port there still proves privilege.
     assert_eq!(judge(Owner::Unknown, 1023), Trust::Claimed);
     assert_eq!(judge(Owner::Elsewhere, 1023), Trust::Claimed);
     assert_eq!(judge(Owner::Elsewhere, 1024), NOBODY_UNLESS_RULED);
     assert_eq!(judge(Owner::Unsaid, 1024), NOBODY_UNLESS_RULED);
-    // If the system lets all users bind low ports, they prove nothing.
+    // If the system permits all users to bind low ports, such a port proves no privilege.
     let open = Policy { reserved_ports_end: 80, ..SERVER };
     assert_eq!(open.judge(Owner::Unknown, 80), Trust::Nobody);
     assert_eq!(open.judge(Owner::Unsaid, 80), NOBODY_UNLESS_RULED);
     assert_eq!(open.judge(Owner::Unsaid, 79), Trust::Claimed);
-    // The setting of this machine says nothing about other machines.
+    // The setting of this machine does not apply to ports of other machines.
     assert_eq!(open.judge(Owner::Elsewhere, 1023), Trust::Claimed);
 }
 
@@ -77,7 +78,7 @@ fn kernel_reports_the_owner_of_a_stream() {
             let (_accepted, from) = listener.accept().expect("somebody came");
             let mut kernel = Kernel::open().expect("answers");
             assert_eq!(kernel.owner(Transport::Stream, from, to), Some(uid), "at {address}");
-            // The closed socket remains known to the kernel for a while, owned by root.
+            // The kernel still reports the closed socket for a while, with root as the owner.
             drop(client);
             assert_eq!(kernel.owner(Transport::Stream, from, to), None, "at {address}");
         }
@@ -102,8 +103,9 @@ fn kernel_reports_the_owner_of_a_datagram_socket() {
     }
 }
 
-/// A user binds the port of root's socket under another loopback address, and sends from there with
-/// root's address as the source. The kernel reports root as the owner of that source.
+/// A user binds the port of root's socket under another loopback address, and sends a datagram with
+/// the address of root's socket as the source. The kernel reports root as the owner of the source
+/// address.
 #[test]
 fn forged_source_address_of_a_datagram_proves_nothing() {
     let server = UdpSocket::bind("127.0.0.1:0").expect("there is a loopback");
@@ -156,7 +158,7 @@ fn remote_client_is_judged_by_its_port() {
     assert_eq!(trust("192.0.2.1:7000"), NOBODY_UNLESS_RULED);
 }
 
-/// If the kernel does not report socket owners, low ports still require privilege.
+/// If the kernel does not report socket owners, a low port still proves privilege.
 #[test]
 fn local_clients_are_judged_by_port_without_kernel_answers() {
     let mut judge = Judge { kernel: None, ..judge(SERVER) };

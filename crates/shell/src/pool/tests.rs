@@ -77,7 +77,8 @@ fn nested_job_starts_after_its_parent_on_the_same_thread() {
     assert_eq!(receiver.recv_timeout(TIMEOUT), Ok(true), "one alone stays where it is");
 }
 
-/// Occupies each thread of a pool with a job that ends at the next wait on the barrier.
+/// Occupies each thread of a pool with a job. The jobs end when the caller waits on the returned
+/// barrier.
 fn occupied(pool: &Pool) -> Arc<Barrier> {
     let gate = Arc::new(Barrier::new(POOL_THREADS_MAX + 1));
     for _ in 0..POOL_THREADS_MAX {
@@ -87,7 +88,7 @@ fn occupied(pool: &Pool) -> Arc<Barrier> {
             gate.wait();
         }));
     }
-    // From here on every thread is occupied.
+    // After this wait every thread of the pool runs one of these jobs.
     gate.wait();
     gate
 }
@@ -123,7 +124,8 @@ fn act_as_a_caller() -> bool {
     is_root
 }
 
-/// A pool thread that was started by a thread that acted as a user acted as that user, too.
+/// A pool starts its threads from any thread, even from a thread that acts as a user. The new
+/// threads must not act as that user.
 #[test]
 fn jobs_run_with_the_identity_of_the_process() {
     let (sender, receiver) = mpsc::channel();

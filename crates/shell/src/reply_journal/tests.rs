@@ -49,7 +49,7 @@ impl Home {
     }
 }
 
-/// A slot outside of the first read.
+/// The number of a slot that the first read of the file does not cover.
 const THIRD: u32 = 130;
 
 const _: () = assert!(THIRD as usize > READ_SLOTS);
@@ -70,7 +70,7 @@ fn written_entries_are_found() {
     assert_eq!(found, []);
     notebook.write(1, ago(9), &[8; NOTE_BYTES_MAX]);
     write(&notebook, &three());
-    // The file of a killed process.
+    // The drop without a close leaves the file as a killed process leaves it.
     drop(notebook);
     assert_eq!(home.found(), three());
     home.open().0.close().expect("the disk takes it");
@@ -156,7 +156,7 @@ fn entry_age_after_a_reboot_is_its_age_at_the_last_entry() {
     let (mut notebook, _) = home.open();
     for (boot, slot) in [(1, 10_u64), (2, 20)] {
         notebook.boot = boot;
-        // A clock with another origin.
+        // The clock of each boot begins at another time.
         let given = |seconds: u64| Time::from_nanoseconds((5000 * slot + seconds) * 1_000_000_000);
         for (slot, seconds) in [(slot, 300), (slot + 1, 100)] {
             notebook.write(u32::try_from(slot).expect("it is small"), given(seconds), b"old");
@@ -166,14 +166,16 @@ fn entry_age_after_a_reboot_is_its_age_at_the_last_entry() {
     let old = [(10, 0), (11, 200), (20, 0), (21, 200)];
     let old = old.map(|(slot, age)| noted(slot, ago(age), b"old"));
     assert_eq!(home.found(), old);
-    // From now on the entries belong to this boot and age with its clock.
+    // The start has converted the entries, so they now belong to this boot, and their age grows
+    // with its clock.
     let later = NOW + Duration::from_secs(60);
     let found =
         ReplyJournal::open(home.0.path(), Changes::Stable, later, || true).expect("it opens").1;
     assert_eq!(found, old);
 }
 
-/// The entries of a run in memory counted after a power cut if the next run used the disk.
+/// Entries of a run in memory must not be valid after a power failure, even if the next run uses
+/// the disk.
 #[test]
 fn memory_entries_are_void_after_a_reboot_and_for_disk_runs() {
     let home = Home::new();
@@ -186,8 +188,8 @@ fn memory_entries_are_void_after_a_reboot_and_for_disk_runs() {
     assert_eq!(home.found(), [], "the disk may lack both");
     let this = [noted(0, ago(1), b"of this boot")];
     assert_eq!(memory().1, this, "memory lacks what was in that of another boot");
-    // Entries of changes on the disk are valid for every server, which records them with its own
-    // durability.
+    // Entries of changes on the disk are valid for every server. A server writes them back with its
+    // own durability.
     let (mut notebook, _) = home.open();
     notebook.boot = 1;
     notebook.write(2, NOW, b"on the disk");
@@ -229,7 +231,7 @@ fn full_disk_only_counts_lost_entries() {
         ReplyJournal { file, boot: 1, changes: Changes::Stable, lost: AtomicU64::new(0) };
     write(&notebook, &three());
     assert_eq!(notebook.lost.load(Ordering::Relaxed), 3);
-    // An entry that is too long counts as well.
+    // An entry that is too long for a slot also counts as lost.
     notebook.write(0, NOW, &[0; NOTE_BYTES_MAX + 1]);
     assert_eq!(notebook.lost.load(Ordering::Relaxed), 4);
 }
@@ -260,8 +262,8 @@ fn marked_entries_need_a_successful_sync_in_the_same_boot() {
     let made = &three()[2];
     notebook.write_made(made.slot, made.given, &made.note);
     drop(notebook);
-    // A failed sync may have lost the change, and the kernel does not report that failure to a
-    // later sync.
+    // After a failed sync the change may be lost, and the kernel does not report that failure to a
+    // later sync. The next start must therefore not find the marked entry.
     let (notebook, found, asked) = open(Changes::Stable, false);
     assert_eq!((&found[..], asked), (&three()[..2], true));
     drop(notebook);
@@ -272,7 +274,7 @@ fn marked_entries_need_a_successful_sync_in_the_same_boot() {
     let (notebook, found, asked) = open(Changes::Stable, true);
     assert_eq!((&found[..], asked), (&three()[..], true));
     drop(notebook);
-    // The start after a successful sync needs no further sync.
+    // After a successful sync the entry has no mark, so the next start does not sync.
     let (notebook, found, asked) = open(Changes::Stable, false);
     assert_eq!((&found[..], asked), (&three()[..], false));
     // The entry of the completed call replaces the marked entry.
@@ -281,7 +283,7 @@ fn marked_entries_need_a_successful_sync_in_the_same_boot() {
     drop(notebook);
     let (notebook, found, asked) = open(Changes::Stable, false);
     assert_eq!((found.len(), &found[0].note[..], asked), (3, &b"done"[..], false));
-    // A crash of the machine may have lost the change.
+    // In another boot the change of a marked entry may be lost, so the entry is ignored.
     notebook.write_made(1, ago(1), b"made");
     drop(notebook);
     let mut bytes = home.bytes();
@@ -294,7 +296,8 @@ fn marked_entries_need_a_successful_sync_in_the_same_boot() {
     assert_eq!((found.len(), asked), (2, false));
 }
 
-/// A start that is killed during its sync cannot report a failed sync to the next start.
+/// A start removes the marked entries before its sync: if it is killed during the sync, it cannot
+/// report to the next start that the sync failed.
 #[test]
 fn start_removes_marked_entries_before_it_syncs() {
     let home = Home::new();

@@ -28,7 +28,8 @@ pub const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Replies with the message itself.
 pub const ECHO: u32 = 0;
-/// Replies with its two words, followed by as many bytes as the second word requests.
+/// Replies with the two words of the message, followed by as many bytes as the second word
+/// requests.
 pub const LARGE: u32 = 1;
 /// Replies with the message when the test opens the gate whose number is the second word.
 pub const PARK: u32 = 2;
@@ -36,19 +37,19 @@ pub const PARK: u32 = 2;
 pub const SILENT: u32 = 3;
 /// Panics.
 pub const PANIC: u32 = 4;
-/// Panics when its gate is opened.
+/// Panics when the test opens the gate of the call.
 pub const PARK_AND_PANIC: u32 = 5;
 /// Replies with the trust in the sender, as text.
 pub const WHO: u32 = 6;
 /// Replies with one byte: 1 if the message is the only user of its memory.
 pub const ALONE: u32 = 7;
-/// Replies with 1 MiB, when its gate is opened.
+/// Replies with 1 MiB when the test opens the gate of the call.
 pub const PARK_LARGE: u32 = 8;
 
 /// Replies with the connection id in three words.
 pub const WHICH: u32 = 9;
 
-/// Replies like PARK; its call must complete.
+/// Replies like PARK, but the call must complete even if its connection is closed.
 pub const PARK_TO_END: u32 = 10;
 
 /// The number of wake-ups that the service requests, and their interval.
@@ -70,7 +71,7 @@ pub fn pattern(length: u32) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8).collect()
 }
 
-/// Waiting calls, and the events at the service.
+/// The waiting calls, and the events that the service has received.
 #[derive(Default)]
 pub struct State {
     gates: Mutex<BTreeMap<u32, Gate>>,
@@ -85,7 +86,7 @@ pub struct State {
     mebibyte: Bytes,
 }
 
-/// The end of a waiting call.
+/// The way in which a waiting call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Done,
@@ -98,7 +99,7 @@ enum Gate {
 }
 
 impl State {
-    /// Waits until a call is at the gate, and lets it pass.
+    /// Waits until a call waits at the gate `number`, and opens the gate.
     pub fn open(&self, number: u32) {
         self.wait_for(number);
         let mut gates = self.gates.lock().unwrap();
@@ -107,7 +108,7 @@ impl State {
         }
     }
 
-    /// Waits until a call is at the gate.
+    /// Waits until a call waits at the gate `number`.
     pub fn wait_for(&self, number: u32) {
         let gates = self.gates.lock().unwrap();
         let waited = self
@@ -131,7 +132,7 @@ impl State {
         }
     }
 
-    /// Returns the number of reports to the service of the end of a connection.
+    /// Returns the number of times that the service was informed of the end of a connection.
     pub fn times_ended(&self, from: SocketAddr) -> usize {
         let closed = self.closed.lock().unwrap();
         closed.iter().filter(|(other, _)| *other == from).count()
@@ -371,7 +372,7 @@ impl Client {
         ConnectionId { event_loop: word(0), slot: word(4), generation: word(8) }
     }
 
-    /// Returns true if the server closed the connection and there is nothing more to read.
+    /// Returns true if the server has closed the connection and there is no more data to read.
     pub fn is_closed(&mut self) -> bool {
         match self.0.read(&mut [0; 16]) {
             Ok(count) => count == 0,
