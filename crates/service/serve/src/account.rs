@@ -108,7 +108,7 @@ impl Account {
 
     /// Returns the number of calls until the next timed call: from 1 to 31.
     fn draw(&mut self) -> u32 {
-        // Marsaglia's xorshift of 32 bits.
+        // The random number generator is Marsaglia's xorshift with 32 bits.
         self.chance ^= self.chance << 13;
         self.chance ^= self.chance >> 17;
         self.chance ^= self.chance << 5;

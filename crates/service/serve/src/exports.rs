@@ -138,7 +138,8 @@ fn by_path<'o, 'a>(
     let mut all = offers.clone();
     let only = all.next().filter(|_| all.next().is_none());
     let at = |offer: &'o Offer, root: &str| Some((offer, below(path, root.as_bytes())?));
-    // The longest match wins, because one export may contain another.
+    // If several exports match, the export with the longest matching path is used, because one
+    // export may contain another export.
     let both = offers.flat_map(|offer| {
         let Export { path, name, .. } = &offer.export;
         [at(offer, path), at(offer, name)].into_iter().flatten()

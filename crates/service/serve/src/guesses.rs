@@ -5,8 +5,8 @@
 //! 1. A call whose numbers permit neither reading nor writing its object is a miss. An address may
 //!    have [`BURST`] misses at once, and one further miss in each [`INTERVAL`].
 //! 2. An address that has used its misses is blocked: all its calls as a client must retry later.
-//!    This includes calls with valid numbers, because any other answer would distinguish a good
-//!    guess from a bad guess.
+//!    The server also makes calls with valid numbers retry, because any other answer would
+//!    distinguish a correct guess from a wrong guess.
 //! 3. The addresses of an IPv6 network count as one address. If [`ADDRESSES_MAX`] addresses have
 //!    their own count of misses, all further addresses share one common count.
 

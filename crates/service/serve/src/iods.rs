@@ -1,8 +1,8 @@
 //! The callers of an iod, and the rights of each caller.
 //!
-//! Criteria in order of weight: only a caller's authentication grants rights here, and no rule of
-//! an export does; an unknown caller gets no attributes and no data; a client's call costs one read
-//! of the object's attributes.
+//! Criteria in order of weight: only the authentication of a caller grants rights at an iod, and no
+//! access rule of an export grants any; an unknown caller gets no attributes and no data; the check
+//! of a client's call costs one read of the object's attributes.
 //!
 //! 1. A call with the authentication token of a metaserver or of a command of the cluster acts as
 //!    the user that runs the iod. See [`crate::epochs`].

@@ -312,7 +312,7 @@ impl Leases {
         state.draining.push(offered);
     }
 
-    /// Runs the actions that are due, and returns the time of the next ones.
+    /// Runs the actions that are due, and returns the time of the next action.
     pub(crate) fn wake(self: &Arc<Self>, now: Time) -> Option<Time> {
         self.with(now, |state, outs| {
             state.registry(clients::Event::Tick, outs);
@@ -597,7 +597,7 @@ impl Drop for Alone {
 pub(crate) type Refused = Refusal;
 
 impl Leases {
-    /// Returns the client of a call, and stores the call's connection as its return path.
+    /// Returns the client of a call, and stores the call's connection as the client's return path.
     pub(crate) fn admit(
         self: &Arc<Self>,
         now: Time,
@@ -656,7 +656,7 @@ impl Leases {
         })
     }
 
-    /// Registers a client that sent HELLO, with the call's connection as its return path.
+    /// Registers a client that sent HELLO, with the call's connection as the client's return path.
     ///
     /// # Errors
     /// The reason for which the server does not register the client.

@@ -31,7 +31,7 @@ use crate::table::{Later, Use};
 use crate::users::{Unknown, Users};
 use crate::{Arrival, Response, Trust, credential, table};
 
-/// All programs over all exports.
+/// The RPC service, which answers the calls of all programs for all exports.
 pub struct Service {
     exports: ArcSwap<Exports>,
     pub(crate) handles: Handles,
@@ -318,8 +318,8 @@ impl Service {
         let context = Context { service, exports, claimed, arrival, leased: None, by };
         let (xid, head_bytes) = (call.xid, message.len() - reader.rest().len());
         let run = |mut message: Bytes, writer| {
-            // `advance` removes the head in place. A second slice of the message would cost an
-            // allocation.
+            // `advance` removes the RPC header from the message in place. A second slice of the
+            // message would cost an allocation.
             message.advance(head_bytes);
             (row.handler)(row.errors, context, xid, message, writer)
         };

@@ -19,7 +19,7 @@ pub(crate) const NULL: u32 = 0;
 
 /// A program with its versions, lowest first.
 pub struct Program {
-    /// Its number.
+    /// The number.
     pub number: u32,
     /// The name in the RFCs.
     pub name: &'static str,
@@ -29,7 +29,7 @@ pub struct Program {
 
 /// One version of a program.
 pub struct Version {
-    /// Its number.
+    /// The number.
     pub number: u32,
     /// The procedures; the index of each procedure is its procedure number.
     pub rows: &'static [Row],

@@ -57,7 +57,7 @@ impl Default for User {
 /// The source of a caller's group list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Groups {
-    /// The client's credential, which can contain 16 groups besides the main one.
+    /// The client's credential, which can contain 16 groups besides the main group.
     #[default]
     Client,
     /// This machine's list of the user's groups, which can have any length.

@@ -57,7 +57,7 @@ fn stretches(rules: &[Rule], four: bool) -> Vec<Stretch> {
     for first in firsts {
         let has = |((from, to), _): &&((u128, u128), usize)| (*from..=*to).contains(&first);
         let rule = spans.iter().filter(has).map(|(_, rule)| *rule).min();
-        // Adjacent stretches with one rule are merged.
+        // Adjacent address ranges with the same rule are merged into one range.
         if stretches.last().is_none_or(|before| before.rule != rule) {
             stretches.push(Stretch { first, rule });
         }

@@ -180,7 +180,8 @@ mod tests {
         let ids: Vec<_> = (0..CLIENTS_MAX)
             .map(|number| clients.at(address(number), Time::from_nanoseconds(number as u64)))
             .collect();
-        // The first client is the least recently active one, but has a connection.
+        // The first client is the least recently active client, but it has a connection, so it must
+        // keep its entry.
         clients.connected(ids[0]);
         for id in &ids {
             clients.tally(*id).calls += 1;

@@ -19,7 +19,7 @@ const CREDENTIAL_AT: usize = 32;
 pub(super) struct Place(u32);
 
 impl Place {
-    /// The export number that stands for "no export"; no real export has this number.
+    /// The export number that means "no export"; no real export has this number.
     const NO_EXPORT: u16 = u16::MAX;
 
     #[inline]

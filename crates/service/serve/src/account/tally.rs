@@ -54,7 +54,7 @@ impl Tally {
         self.latency.add(timing.latency);
     }
 
-    /// Adds other counters.
+    /// Adds the counters of `other`.
     pub fn fold(&mut self, other: &Self) {
         self.calls += other.calls;
         self.failed += other.failed;

@@ -166,7 +166,8 @@ fn calls_that_alternate_count_with_their_client_and_export() {
         let reply = if round % 5 == 4 { &stale } else { &done };
         count_of(&mut account, address(round % 2), &call, Some(reply));
         if round == 10 {
-            // Reading an account does not change it.
+            // A copy of the account for a reader must not change the counts, although it ends the
+            // streaks in the copy.
             drop(account.told());
         }
     }

@@ -105,8 +105,9 @@ impl LeasedStore {
 
     /// Acquires the operation guard of an object.
     async fn hold(&self, used: Use) -> Result<Held, FsError> {
-        // `known` does not wait for unreachable iods. Its size and times may be out of date, but
-        // the identity and the owner are always current, and `hold_as` needs nothing else.
+        // `known` does not wait for unreachable iods. The size and times that it returns may be out
+        // of date, but the file id, the type and the owner are always current, and `hold_as` uses
+        // only these.
         let (attributes, _) = self.store.known(&used.id).await?;
         self.hold_as(used, &attributes).await
     }

@@ -98,9 +98,9 @@ impl Names {
     }
 
     /// Forgets the handles of objects without leases. This function visits all handles, so it does
-    /// nothing until their number exceeds about twice the number of leases. The handles of waiting
-    /// calls stay: the server needs the handle to recall a lease that it may later grant to such a
-    /// call.
+    /// nothing until the number of handles exceeds about twice the number of leases. The handles of
+    /// waiting calls stay: the server needs the handle to recall a lease that it may later grant to
+    /// such a call.
     pub(super) fn forget(&mut self, table: &Table) {
         let used = table.len().max(table.objects());
         if self.by_object.len().max(self.others.len()) <= 2 * used + 64 {

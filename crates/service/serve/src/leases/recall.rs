@@ -29,7 +29,8 @@ impl Leases {
         if turn.begin().await.is_err() {
             return false;
         }
-        // The layout must end before another server accesses the file.
+        // WRITEs under a layout may still be in transit to the iods, so the layout must end before
+        // another server accesses the file.
         let Some(laid_out) = self.laid_out(object) else { return true };
         let is_ended = store.recall(&laid_out.id).await.is_ok();
         if is_ended {

@@ -62,7 +62,7 @@ fn a_lease_costs_memory_and_no_work() {
     let bytes_each = info.bytes_current / i64::try_from(LEASES).expect("it is small");
     println!("bytes for a lease: {bytes_each}");
     assert!(bytes_each <= 256, "{bytes_each} bytes for a lease");
-    // Nothing is due before the first lease may end.
+    // The next wake is not before the time at which the first lease may end.
     let next = leases.wake(Time::ZERO + Duration::from_secs(29));
     assert!(next >= Some(Time::ZERO + Duration::from_secs(30)), "{next:?}");
 }
@@ -76,7 +76,7 @@ impl Wake for Inline {
     }
 }
 
-/// The end of a write wakes the next writer without holding the lock.
+/// The end of a write wakes the next writer only after it has released the mutex.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a deadlock must fail instead of hanging")]
 fn next_writer_may_run_inside_its_waker() {
@@ -92,7 +92,8 @@ fn next_writer_may_run_inside_its_waker() {
         assert!(second.as_mut().poll(&mut context).is_pending());
         assert!(third.as_mut().poll(&mut context).is_pending());
         drop(first);
-        // A writer that was granted the right without polling passes it on.
+        // A writer that has received the exclusive right, but was dropped before a poll, passes the
+        // right to the next writer.
         drop(second);
         assert!(third.as_mut().poll(&mut context).is_ready());
         done.send(()).expect("it is waited for");

@@ -86,8 +86,8 @@ impl Unacknowledged {
         if client.is_some() && own.client.is_none_or(|own| Some(own) == client) {
             own.client = client;
         } else {
-            // The empty interval makes the record match no later question and no later change,
-            // while the object keeps its position in the order.
+            // The empty interval makes the record match no later query and no later change. The
+            // record is not removed, so the object keeps its position in `order`.
             (own.before, own.after) = (Modrev(u64::MAX), Modrev(0));
         }
     }
@@ -166,7 +166,7 @@ mod tests {
         untold.note(object(1), LEASE, Modrev(10), Modrev(12));
         untold.note(object(1), LEASE, Modrev(12), Modrev(15));
         assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(15)));
-        // A change by another client came in between.
+        // The gap between the modrevs 15 and 16 is a change by another client.
         untold.note(object(1), LEASE, Modrev(16), Modrev(18));
         assert!(!untold.is_own(object(1), LEASE, Modrev(10), Modrev(18)));
         assert!(untold.is_own(object(1), LEASE, Modrev(16), Modrev(18)));
@@ -188,14 +188,14 @@ mod tests {
         untold.kept_up(object(1), Modrev(16), Modrev(18));
         assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(18)));
         assert!(!untold.is_own(object(1), other, Modrev(10), Modrev(18)), "another's");
-        // A gap precedes this interval.
+        // A gap precedes this interval, so it does not extend the earlier interval and replaces it.
         untold.kept_up(object(1), Modrev(20), Modrev(22));
         assert!(!untold.is_own(object(1), LEASE, Modrev(10), Modrev(22)));
         assert!(untold.is_own(object(1), other, Modrev(20), Modrev(22)));
     }
 
-    /// A client already knows its acknowledged changes. If the clock stands still, modrevs cannot
-    /// separate the later maintenance from earlier changes.
+    /// A client already knows its acknowledged changes. If the clock does not advance between two
+    /// changes, modrevs cannot separate the later maintenance from earlier changes.
     #[test]
     fn maintenance_hides_no_change() {
         for other in [None, Some(Client(2))] {

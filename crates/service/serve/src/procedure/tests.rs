@@ -53,7 +53,7 @@ fn told(row: &Row) -> Option<u32> {
     Some(u32::from_be_bytes(*status))
 }
 
-/// A call got no reply although the table promised one.
+/// The table states which procedures send no reply; every other procedure must send a reply.
 #[test]
 fn only_marked_procedures_send_no_reply() {
     let row = row!(Silent, "ANSWERS", later, () => (), ()).fails(Errors::of(&[FsError::Io]));

@@ -219,7 +219,8 @@ fn rules_squash_and_restrict_each_client() {
     };
     assert_eq!(as_client(4, 0, "by root"), Ok((0, 0)));
     assert_eq!(as_client(1, 0, "nowhere"), Err(nfs3::Status::ReadOnly));
-    // The root directory belongs to root, with mode 755.
+    // The root directory belongs to root and has the mode 755, so an anonymous caller cannot create
+    // a name.
     assert_eq!(as_client(2, 0, "by nobody"), Err(nfs3::Status::Access));
     assert_eq!(as_client(3, 0, "by nobody"), Err(nfs3::Status::Access));
     assert_eq!(as_client(5, 0, "by a stranger"), Err(nfs3::Status::Stale));

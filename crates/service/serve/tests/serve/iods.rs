@@ -224,7 +224,7 @@ fn client_may_only_read_and_write_data() {
     assert_eq!(refused.bytes(), [0, 0, 0, 13], "MNT3ERR_ACCES");
     let old = nfs2::Handle(object.as_bytes().try_into().expect("it is as long as those of old"));
     assert_eq!(iod.server.status((nfs2::PROGRAM, 2, 1), &old), STRANGER);
-    // Procedure 0 shows that a server runs.
+    // The iod answers procedure 0 for every caller.
     assert_eq!(iod.status(0, &()), ReplyStatus::Success);
 }
 
@@ -273,7 +273,7 @@ fn address_with_many_wrong_numbers_must_retry_later() {
         panic!("the call was accepted")
     };
     assert_eq!((status, attributes), (Status::Jukebox, None));
-    // Calls of metaservers continue to work.
+    // The limit does not apply to calls of metaservers from the same address.
     iod.give(iod.owner);
 }
 

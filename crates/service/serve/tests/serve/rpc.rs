@@ -64,7 +64,8 @@ fn other_versions_of_rpc_are_denied() {
     let mut call = server.message(NULL, &()).to_vec();
     call[11] = 3;
     let reply = server.answer(&Bytes::from(call)).expect("it is answered");
-    // Denied (1) for the version (0), which must be between 2 and 2.
+    // The reply denies the call (1) because of its RPC version (0), and contains the lowest and the
+    // highest supported version, which are both 2.
     assert_eq!(reply[8..], [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 2]);
 }
 

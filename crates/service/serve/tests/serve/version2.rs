@@ -129,7 +129,7 @@ fn a_large_file_is_read_up_to_the_largest_size_and_no_further() {
     assert_eq!(read(file, u32::MAX - 4095, 8192), Ok(4095));
     assert_eq!(read(file, u32::MAX, 8192), Err(Status::FileTooBig));
     assert_eq!(read(file, u32::MAX, 0), Err(Status::FileTooBig));
-    // The end of a smaller file returns no data, as usual.
+    // A read at the end of a smaller file succeeds and returns no data.
     let small = server.create2(b"small", SetAttributes::default()).object;
     assert_eq!(server.size2(small), 0);
     let args = read::Args { file: small, offset: u32::MAX, count: 1, total_count: 0 };

@@ -9,7 +9,8 @@ use leasehold_wire::lease::place;
 
 use super::{Held, LeasedStore, Use};
 
-/// The largest number of lookups of a name that changes between the lookup and the guard.
+/// The maximum number of attempts to acquire the guards, each of which fails if a name changes
+/// between its lookup and the guard of its directory.
 const TRIES_MAX: usize = 4;
 
 impl LeasedStore {
@@ -36,8 +37,8 @@ impl LeasedStore {
         self.found(found).await
     }
 
-    /// Acquires guards on `uses`, and on the objects of `names` with their places in the call; a
-    /// name that does not exist gets no guard.
+    /// Acquires guards on the objects of `uses`, and on the objects of `names` with their positions
+    /// in the call. A name that does not exist gets no guard.
     async fn hold_names(
         &self,
         caller: &Caller,
@@ -51,7 +52,8 @@ impl LeasedStore {
             });
             let all: Vec<Use> = uses.iter().copied().chain(named).collect();
             let held = match self.hold_all(&all).await {
-                // Another call has removed the object or a directory meanwhile.
+                // Another call has removed a named object or a directory after the lookup. If the
+                // directories still exist, the loop looks the names up again.
                 Err(FsError::Stale) => match self.hold_all(uses).await {
                     Ok(_) => continue,
                     Err(error) => return Err(error),
@@ -65,7 +67,8 @@ impl LeasedStore {
         Err(FsError::Delay)
     }
 
-    /// Returns the objects of names.
+    /// Returns the object of each name; None for a name that does not exist or that the caller may
+    /// not look up.
     async fn objects(
         &self,
         caller: &Caller,
@@ -79,7 +82,7 @@ impl LeasedStore {
         objects
     }
 
-    /// Updates the modrevs of all guarded objects, and drops the leases of removed ones.
+    /// Updates the modrevs of all guarded objects, and drops the leases on removed objects.
     async fn settle_all(&self, held: Vec<Held>, done: bool) {
         for one in &held {
             let after = self.store.getattr(&one.id).await;
@@ -97,7 +100,8 @@ impl LeasedStore {
         at: Place<'_>,
         file: &NewFile,
     ) -> Changed<Found> {
-        // Only an UNCHECKED create changes an existing file.
+        // Only an UNCHECKED create can change an existing file, so only this create needs a guard
+        // on the file.
         let is_changed = matches!(file, NewFile::Unchecked(_));
         let names = if is_changed { &[(at, None)][..] } else { &[] };
         let held = match self.hold_names(caller, &[in_directory(&at, place::FIRST)], names).await {
@@ -122,13 +126,15 @@ impl LeasedStore {
         };
         let changed = self.store.make(caller, at, node, attributes).await;
         let done = changed.result.is_ok();
-        // The creator gets its lease before another client can find the object.
+        // The creator receives its lease while the guard of the directory still exists, so before
+        // another client can find the object and request a lease.
         let changed = self.shown(changed).await;
         self.settle_all(held, done).await;
         changed
     }
 
-    /// Adds the requested lease to a created object; the object exists even if the grant fails.
+    /// Grants the requested lease on a created object. If the grant fails, the call still succeeds,
+    /// because the object exists.
     async fn shown(&self, changed: Changed<Found>) -> Changed<Found> {
         let Changed { result: Ok(made), wcc } = changed else { return changed };
         let made = self.found(made).await.unwrap_or(made);

@@ -1,4 +1,5 @@
-//! The implementation of `Store`.
+//! The implementation of `Store` for the lease-enforcing store, which forwards to the functions of
+//! this module.
 
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};

@@ -466,7 +466,7 @@ fn lease_renewal_does_not_wait_for_an_unreachable_iod() {
     writer.store.is_away.store(true, Ordering::Relaxed);
     let Ok((None, Some(renewed))) = granted(&writer, false) else { panic!("it is not renewed") };
     assert_eq!(renewed.grant.serial, writer.base.serial);
-    // The server restarts.
+    // The server restarts in the next epoch, and the client reclaims its lease.
     let remembered = Remembered { epoch: 2, list: vec![([1; 16], 1)] };
     let handles = Handles::new(HandleKey([1; 16]));
     writer.leases = Arc::new(Leases::new(handles, remembered, None, Time::ZERO));

@@ -116,7 +116,7 @@ fn long_wait_ends_with_a_retry_only_over_datagrams() {
     let Answer::Done(done) = answer else { panic!("{answer:?}") };
     assert_eq!(done.results.held.0, [], "the client works without a lease");
     assert_eq!(by_stream.poll(), None);
-    // The holder stays silent.
+    // The holder does not reply until its lease has expired.
     world.pass(Duration::from_secs(40));
     let answer: Answer<read::Reply> = by_stream.results();
     assert!(matches!(answer, Answer::Done(_)), "{answer:?}");

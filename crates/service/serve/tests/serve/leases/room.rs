@@ -80,7 +80,7 @@ fn writer_without_space_retries_while_a_holder_keeps_it() {
     let args = world.asking_for_the_disk(1, kept);
     let all = grant_of(world.lease(1, leases::NUMBER, &args));
     assert!(all.space > 0);
-    // A writer without a lease takes all bytes except the reserved ones.
+    // A writer without a lease uses all bytes of the disk except the reserved bytes.
     let piece: &[u8] = &[1; 4096];
     let mut end = 0;
     let mut first = loop {
