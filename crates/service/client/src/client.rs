@@ -35,8 +35,9 @@ use crate::silly::Notes;
 /// A mounted file system that addresses objects by node. Clones refer to the same client.
 ///
 /// Every operation is a future that is `Send` and independent of any runtime. A future that the
-/// cache can answer is ready at its first poll; the session's transport wakes all others. If a
-/// caller drops a future, the server may or may not perform the operation.
+/// cache can answer is ready at its first poll. All other futures wait for a reply, and the
+/// session's transport wakes them. If a caller drops a future, the server may or may not perform
+/// the operation.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
@@ -111,8 +112,7 @@ impl Client {
     /// Creates the client of the directory `root` and requests the attributes of that directory. A
     /// session that uses the lease program has [`Variant::Lease`]; without that program, the
     /// variant [`Variant::Lease`] becomes close-to-open. By this time the server must have reported
-    /// if it grants leases on names as well, because the client keeps this setting for its
-    /// lifetime.
+    /// if it grants leases on names as well, because the client does not change this setting later.
     ///
     /// # Errors
     /// The client cannot get the attributes of the directory.

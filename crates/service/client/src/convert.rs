@@ -57,7 +57,7 @@ pub(crate) const fn said(time: FileTime) -> FileTime {
     }
 }
 
-/// Converts a time for a message; a time out of range becomes the nearest valid one.
+/// Converts a time for a message; a time out of range becomes the nearest valid time.
 pub(crate) fn wire_time(from: FileTime) -> nfs3::Time {
     let FileTime { seconds, nanoseconds } = said(from);
     let seconds = u32::try_from(seconds).expect("`said` limits the range");

@@ -73,8 +73,9 @@ impl Client {
     }
 
     async fn may_open(&self, who: &Credential, node: NodeId, how: OpenHow) -> Result<(), Error> {
-        // A user who may run a file may lack the right to open it to read; the server lets the user
-        // read its data all the same (RFC 1813 4.4).
+        // A user may have the permission to execute a file and lack the permission to read it. The
+        // server then accepts READs (RFC 1813 4.4), so for an execution the client does not check
+        // the permission to read.
         let (runs, reads) = (how.execute, how.read && !how.execute);
         let wanted = Access { read: reads, execute: runs, modify: how.write, ..Access::default() };
         let granted = match self.variant_of(node) {
@@ -102,7 +103,7 @@ impl Client {
         })
     }
 
-    /// Returns the open file with the given number.
+    /// Returns the open file with the given id.
     pub(crate) fn get_open(&self, open: OpenId) -> Result<Open, Error> {
         self.shared.state().opens.get(open).cloned().ok_or(Error::Failed(Status::BadHandle))
     }
@@ -341,7 +342,8 @@ impl Client {
         })
     }
 
-    /// Releases an open file. It neither saves data nor reports failures; [`Client::flush`] does.
+    /// Releases an open file. This method neither saves data nor reports failures;
+    /// [`Client::flush`] does both.
     pub fn release(&self, open: OpenId) {
         let aside = self.with(|state, now, doings| {
             let Open { node, who, .. } = state.opens.remove(open)?;

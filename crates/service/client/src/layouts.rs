@@ -8,7 +8,7 @@
 //! 2. If an access at the iods fails in any way, the client sends all accesses to the file through
 //!    the file's own server for [`LAYOUT_RETRY_DELAY`], or until the client holds another lease.
 //!    The server always has the correct data. If a single iod does not answer a READ in time, the
-//!    client avoids only that iod: where many iods share a link, one of them may be slow. If a
+//!    client avoids only that iod: where many iods share a link, a single iod may be slow. If a
 //!    WRITE may still be in transit to an iod, the client returns the layout before it writes the
 //!    same data through the server. The iods then reject the old WRITE.
 //! 3. The client does not write to an iod that lets users without permission write the object,
@@ -18,7 +18,8 @@
 //!    another verifier, for example because an iod to which this client has not written has
 //!    restarted, the client requests a new layout before it writes the data again.
 //! 5. The client calls iods only with user ids that no user of a machine has, so that a malicious
-//!    iod cannot make it act with a user's rights at another server.
+//!    server, whose layout contains the address of another server, cannot make the client act with
+//!    a user's rights at that server.
 //! 6. After a client has changed a file by a call to the file's own server, it requests a new
 //!    layout before it reads at iods: the replica in the old layout may lack that change.
 

@@ -52,12 +52,12 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// The mode in which an operation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
-    /// With cached data.
+    /// The operation may use cached data.
     Use,
-    /// With calls to the server, without use of cached data.
+    /// The operation must use calls to the server and no cached data.
     Through,
-    /// With calls, because the server reserves no space for written data: only the reply to a WRITE
-    /// reports that the disk is full.
+    /// The operation must use calls, because the server reserves no space for written data: only
+    /// the reply to a WRITE reports that the disk is full.
     Full,
 }
 
@@ -85,8 +85,8 @@ pub(crate) struct Leased {
     made: BTreeMap<NodeId, Serial>,
     /// The number of WRITEs in progress for each file.
     writing: BTreeMap<NodeId, u32>,
-    /// True while a task informs the server of a new connection, so that the client starts one such
-    /// task at a time.
+    /// True while a task informs the server of a new connection, so that the client starts only one
+    /// such task at a time.
     calling: bool,
     /// The credential for lease returns.
     who: Credential,
@@ -191,7 +191,8 @@ impl State {
         }
     }
 
-    /// Performs an effect of the lease holder. Returns the next event for it, if there is one.
+    /// Performs an effect of the lease holder. Returns the next event for the lease holder, if
+    /// there is one.
     fn follow_lease(
         &mut self,
         now: Time,

@@ -14,7 +14,8 @@ use crate::nodes::{Found, Node, NodeId, Seen};
 use crate::piggyback::{FIRST, MOVED, Piggyback, REPLACED, SECOND};
 
 impl Client {
-    /// Looks up a name in a directory. Sends `.` and `..` to the server.
+    /// Looks up a name in a directory. The client does not resolve `.` and `..` itself, but sends
+    /// them to the server.
     ///
     /// # Errors
     /// [`Status::NotFound`] when there is no such name, and as [`Client::getattr`].

@@ -24,7 +24,7 @@ pub struct Seen {
     /// The attributes, including local changes that the server does not have yet.
     pub attributes: Attributes,
     /// The time for which a caller may use the attributes without a new request; zero if every use
-    /// requires one.
+    /// requires a new request.
     pub trusted_for: Duration,
 }
 
@@ -262,8 +262,8 @@ impl Nodes {
         self.open.contains(&node)
     }
 
-    /// Returns the names from the root to a node, as they were last seen; `None` if one of them is
-    /// unknown.
+    /// Returns the names from the root to a node, as they were last seen; `None` if one of the
+    /// names is unknown.
     pub(crate) fn path(&self, node: NodeId) -> Option<Vec<Box<[u8]>>> {
         let (mut names, mut at) = (Vec::new(), node);
         while at != NodeId::ROOT {

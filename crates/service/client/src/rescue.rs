@@ -14,7 +14,7 @@ use crate::nodes::NodeId;
 pub struct Refused {
     /// The file.
     pub node: NodeId,
-    /// The names from the root to the file, as they were last seen; `None` if one of them is
+    /// The names from the root to the file, as they were last seen; `None` if one of the names is
     /// unknown.
     pub path: Option<Vec<Box<[u8]>>>,
     /// The offset of the data in the file.

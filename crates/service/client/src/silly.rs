@@ -25,7 +25,7 @@ const ATTEMPTS: u32 = 8;
 /// The hidden name of an open file at the server. The name is unique even without its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aside {
-    /// The credential for the removal.
+    /// The credential with which the client removes the hidden name.
     pub who: Credential,
     /// The directory of the hidden name.
     pub directory: Handle,

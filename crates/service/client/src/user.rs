@@ -20,12 +20,12 @@ const LINKS_MAX: u32 = 40;
 const PIECE_BYTES: u32 = 1 << 20;
 
 /// A mounted file system with path operations, for one user. A path begins at the root of the
-/// mount, with or without a leading `/`. Path resolution follows relative symbolic links. It fails
-/// with [`Status::NotFound`] at an absolute symbolic link, because the target of such a link is
-/// outside the mount.
+/// mount, with or without a leading `/`. Path resolution follows relative symbolic links. An
+/// absolute symbolic link causes the error [`Status::NotFound`], because the target of such a link
+/// is outside the mount.
 ///
 /// If the server reports that an object on the path is stale, because it was replaced, the client
-/// resolves the path again. An open [`File`] keeps its object.
+/// resolves the path again. An open [`File`] continues to refer to the same object.
 #[derive(Clone)]
 pub struct User {
     client: Client,
