@@ -29,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::start()?;
     block_on(async {
         let mounted = mount(&runtime, &target, &who).await?;
-        // The path from the mounted directory to the requested directory.
+        // The client mounts a directory at or above the requested directory; `top` is the path from
+        // the mounted directory to the requested directory.
         let top = mounted.rest.join(&b'/');
         let options = Options {
             // The program reads nothing and no other client uses the file, so it needs no

@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::start()?;
     block_on(async {
         let mounted = mount(&runtime, &target, &who).await?;
-        // The path from the mounted directory to the requested directory.
+        // The client mounts a directory at or above the requested directory; `top` is the path from
+        // the mounted directory to the requested directory.
         let top = mounted.rest.join(&b'/');
         let options = Options::new(FileTime::default, u64::from(std::process::id()));
         let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options).await?;

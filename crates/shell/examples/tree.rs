@@ -26,7 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::start()?;
     block_on(async {
         let mounted = mount(&runtime, &target, &who).await?;
-        // The path from the mounted directory to the requested directory.
+        // The client mounts a directory at or above the requested directory; `top` is the path from
+        // the mounted directory to the requested directory.
         let top = mounted.rest.join(&b'/');
         // Each client of a server needs a different seed. This program does not write, so it does
         // not need the time of day.
@@ -38,7 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         while let Some(folder) = folders.pop() {
             for listed in user.list(&folder, true).await? {
                 let path = [&folder[..], b"/", &listed.name].concat();
-                // A server may omit attributes in a listing.
+                // A server may omit attributes in a listing, so the program requests missing
+                // attributes.
                 let attributes = match listed.attributes {
                     Some(attributes) => attributes,
                     None => user.attributes(&path).await?,

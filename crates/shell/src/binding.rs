@@ -167,7 +167,7 @@ enum Standing {
 }
 
 impl Owner {
-    /// Registers, and logs a result that differs from the previous one.
+    /// Registers the server, and logs the result if it differs from the previous result.
     fn register(&mut self) {
         let standing = match self.try_to_register() {
             Ok(Status::Ok) => Standing::Bound,
@@ -307,7 +307,8 @@ mod tests {
         };
         owner.register();
         assert!(matches!(owner.standing, Standing::Unbound(_)), "the database is down");
-        // The second database is empty, like the first one after a restart.
+        // Each database begins empty, like a database after a restart, so the server must register
+        // again.
         for _ in 0..2 {
             let (running, database) = database();
             owner.database = database.clone();

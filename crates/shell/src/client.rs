@@ -3,8 +3,8 @@
 //! A [`Runtime`] is one thread that receives messages for any number of sessions, opens their
 //! connections and runs their timers. The thread that first polls a call sends the call itself,
 //! without the runtime's thread. The reply wakes the task that waits for the call. [`mount`] finds
-//! a server and mounts one of its exports. In a server that calls other servers, the server's own
-//! loops can receive the replies ([`Runtime::beside_loops`]).
+//! a server and mounts an export of that server. In a server that calls other servers, the server's
+//! own loops can receive the replies ([`Runtime::beside_loops`]).
 
 mod find;
 mod hub;

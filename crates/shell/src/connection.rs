@@ -200,7 +200,8 @@ impl Connection {
     }
 
     /// Receives once, answers the complete calls, and sends once.
-    // A benchmark counts the instructions of this function by its name.
+    // A benchmark counts the instructions of this function by its name, so the function must not be
+    // inlined.
     #[inline(never)]
     pub(crate) fn turn(&mut self, key: Key, bench: &mut LoopContext) -> Result<Turn, Closing> {
         if !self.writable {

@@ -1,9 +1,10 @@
 //! The control socket: the interface of a running server for its administrator.
 //!
 //! A Unix socket with the name `control` in the state directory. Only the server's own user and
-//! root may use it; the kernel reports the user of a peer. A peer sends any number of lines, and
-//! the server replies to each with one line; this module does not interpret the lines. A server of
-//! a state directory has the name until the server ends, or until another server takes the name.
+//! root may use the socket; the kernel reports the user of a peer. A peer sends any number of
+//! lines, and the server replies to each with one line; this module does not interpret the lines. A
+//! server of a state directory has the name until the server ends, or until another server takes
+//! the name.
 
 use core::time::Duration;
 use std::ffi::OsStr;

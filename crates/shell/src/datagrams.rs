@@ -47,7 +47,7 @@ impl Datagrams {
         Self { socket, port, place, readable: true, parked: 0 }
     }
 
-    /// Returns true if a turn can make progress.
+    /// Returns true if a turn of this socket could receive and answer datagrams.
     pub(crate) fn can_go_on(&self, bench: &LoopContext) -> bool {
         self.readable && bench.receiving && self.parked < SOCKET_PARKED_MAX && bench.has_room()
     }

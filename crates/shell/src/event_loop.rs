@@ -551,8 +551,8 @@ impl EventLoop {
             }
         }
         while self.bench.unsent >= LOOP_UNSENT_BYTES_MAX {
-            // Only connections whose client does not read (blocked connections) are closed. If
-            // there are none, the memory belongs to replies that the loop has not tried to send
+            // Only connections whose client does not read (blocked connections) are closed. Without
+            // such a connection, the memory belongs to replies that the loop has not tried to send
             // yet, and the loop must not close any connection.
             if !self.crowd_out_one(self.bench.unsent, Connection::blocked) {
                 break;

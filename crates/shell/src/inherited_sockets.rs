@@ -119,7 +119,7 @@ impl InheritedSockets {
     }
 
     /// Returns true if the sockets come from the previous program of this server. Clients of that
-    /// program then wait for this one.
+    /// program then wait for this program.
     #[must_use]
     pub fn is_handed_over(&self) -> bool {
         self.is_handed_over

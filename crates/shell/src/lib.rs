@@ -3,8 +3,9 @@
 //!
 //! There is one non-blocking event loop for each core. The speed results from batching: a loop
 //! receives once, answers every complete call in the received data, and sends once. Criteria in
-//! order of weight: no client can stop or starve another; memory is bounded by fixed limits and not
-//! by the clients' requests; file data is not copied; there are few system calls for each RPC call.
+//! order of weight: no client can stop or starve another client; memory is bounded by fixed limits
+//! and not by the clients' requests; file data is not copied; there are few system calls for each
+//! RPC call.
 //!
 //! A waiting call is a future that its loop stores (a parked call), and occupies no thread.
 //! Blocking work runs on a small pool of threads. See `docs/design/0002-runtime.md`.

@@ -62,9 +62,9 @@ pub(crate) const RECEIVE_BYTES: usize = 64 << 10;
 /// slow sender occupies little more memory than the data that it has sent.
 pub(crate) const RESERVE_FACTOR: usize = 20;
 
-/// The number of large receive buffers that one loop keeps for reuse while there is traffic; more
-/// large calls or replies are seldom in progress at once. The page faults of a new buffer cost more
-/// than the copy into it.
+/// The maximum number of large receive buffers that one loop keeps for reuse while there is
+/// traffic. A greater number of large calls or replies is seldom in progress at once. The page
+/// faults of a new buffer cost more than a copy of the data into the buffer.
 pub(crate) const LARGE_BUFFERS_MAX: usize = 32;
 
 /// The maximum number of bytes of memory that the connections of one loop hold for partly received

@@ -31,7 +31,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::limits::LOG_BYTES_MAX;
 use crate::own;
 
-/// The place to which the log writes lines.
+/// The target to which the log writes lines.
 #[derive(Debug)]
 pub enum Target {
     /// Standard error: the file to which descriptor 2 refers when a line is written.

@@ -24,7 +24,7 @@ pub(crate) struct Outbox {
     /// The number of sent bytes at the front of `words`.
     words_sent: usize,
     len: usize,
-    /// The size of large replies, including the sent part of the first one.
+    /// The size of large replies, including the sent part of the first large reply.
     large: usize,
 }
 

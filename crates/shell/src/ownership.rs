@@ -63,12 +63,12 @@ impl GivenLock {
 
 impl Ownership {
     /// Takes a state directory for this process alone, and creates it if it does not exist.
-    /// `served` describes the server, for the error message of another process that needs the
-    /// directory meanwhile.
+    /// `served` describes the server, for the error message of another process that tries to use
+    /// the directory.
     ///
     /// # Errors
-    /// Another server has the directory, another user could have written it, or this process cannot
-    /// create or lock it.
+    /// Another server uses the directory, another user could have written the directory, or this
+    /// process cannot create or lock the directory.
     pub fn take(directory: &Path, given: GivenLock, served: &str) -> Result<Self, StateError> {
         let failed = |task, path: &Path| {
             let path = path.to_path_buf();

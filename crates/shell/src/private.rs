@@ -11,7 +11,7 @@
 //! 3. A secret of the user of the process gives its group and other users no permission at all. A
 //!    secret of root may be readable by a group, because root gives a service access to a key in
 //!    this way.
-//! 4. No symbolic link is followed in place of a file, and only regular files are read.
+//! 4. The process follows no symbolic link in place of a file, and reads only regular files.
 //! 5. A symbolic link in place of a directory belongs to the user of the process, or to root. A
 //!    link of another user could make the process write to a directory of root that is not a state
 //!    directory.

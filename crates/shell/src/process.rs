@@ -123,7 +123,7 @@ impl Termination {
         }
     }
 
-    /// Waits for a request to end.
+    /// Waits for a signal that requests the end of the process.
     pub fn wait(self) {
         while self.next() != Asked::End {}
     }

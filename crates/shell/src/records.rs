@@ -152,7 +152,7 @@ struct Writer {
 
 /// The reason why records are not stored.
 enum Trouble {
-    /// The disk accepts no bytes now.
+    /// The disk has refused the bytes, for example because it is full. A later write may succeed.
     Refused(io::Error),
     /// The bytes may or may not be on stable storage.
     NotSynced(io::Error),

@@ -38,7 +38,7 @@ struct Entry {
 /// The reason why a registration failed.
 #[derive(Debug)]
 pub enum RegisterError {
-    /// rpcbind does not run here.
+    /// rpcbind does not run on this machine.
     NotThere(io::Error),
     /// rpcbind returned an error or an invalid reply.
     Failed(io::Error),

@@ -74,7 +74,7 @@ impl Departure {
     }
 
     /// Returns true if the connection sends large replies without the permission, because its last
-    /// one was slow.
+    /// large reply was slow.
     pub(crate) const fn is_slow(&self) -> bool {
         self.is_slow
     }

@@ -17,8 +17,8 @@ use rustix::net::{RecvFlags, recv};
 pub(crate) fn receive(socket: &OwnedFd, buffer: &mut BytesMut) -> Result<usize, Errno> {
     let ((received, _), _) = recv(socket, buffer.spare_capacity_mut(), RecvFlags::empty())?;
     let count = received.len();
-    // SAFETY: the spare room begins at the buffer's length, and its first `count` bytes were
-    // written just now.
+    // SAFETY: the spare capacity begins at the buffer's length, and `recv` has just written its
+    // first `count` bytes.
     unsafe { buffer.set_len(buffer.len() + count) };
     Ok(count)
 }
@@ -255,8 +255,9 @@ pub(crate) fn receive_datagram(
     // the header.
     let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, 0) };
     let count = usize::try_from(count).map_err(|_| last_error())?;
-    // SAFETY: the spare room begins at the buffer's length, and `recvmsg` wrote its first `count`
-    // bytes: without MSG_TRUNC in the flags of the call, it returns the number of written bytes.
+    // SAFETY: the spare capacity begins at the buffer's length, and `recvmsg` has written its first
+    // `count` bytes: without MSG_TRUNC in the flags of the call, `recvmsg` returns the number of
+    // written bytes.
     unsafe { buffer.set_len(buffer.len() + count) };
     let whole = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0;
     Ok(whole.then(|| Some(Route { from: read_name(&name)?, to: read_local(&header)? })).flatten())

@@ -31,8 +31,8 @@ pub fn group_named(name: &str) -> Option<u32> {
     sys::group_named(name)
 }
 
-/// Returns all groups of a user of this machine, the primary one first; `None` if there is no such
-/// user.
+/// Returns all groups of a user of this machine, the primary group first; `None` if there is no
+/// such user.
 #[must_use]
 pub fn groups_of(uid: u32) -> Option<Vec<u32>> {
     sys::groups_of(uid)

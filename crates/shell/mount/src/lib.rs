@@ -14,11 +14,11 @@
 //!   that is read without a lease is dropped after the reply. The kernel caches names for some
 //!   seconds if the mount can invalidate all names at once; otherwise the kernel looks up a name at
 //!   each use, and the client's cache answers.
-//! - ***No written data exists in the kernel only**: the kernel passes each write to the client
+//! - **No written data exists in the kernel only**: the kernel passes each write to the client
 //!   before the write returns. Data that a program stores through a mapping arrives later, and the
 //!   client accepts this data even after earlier refusals by the server.
-//! - **O_DIRECT** bypasses all caches. ***O_APPEND** bypasses the kernel's cache, because the
-//!   kernel would write at the end of the file that it knows, which may be out of date.
+//! - **O_DIRECT** bypasses all caches. **O_APPEND** bypasses the kernel's cache, because the kernel
+//!   would write at the end of the file that it knows, which may be out of date.
 //!
 //! The client sends the calling user with its groups as an AUTH_SYS credential. The server decides
 //! the access, unless the mount is configured so that the kernel decides by mode bits ([`Judge`]).

@@ -4,7 +4,7 @@
 //! 1. The NFS port is the port in the options, else the port in the server's portmapper, else 2049.
 //! 2. The MOUNT port is the port in the options. If there is none, but the options contain an NFS
 //!    port at which the server supports MOUNT as well, it is that port. Otherwise it is the port in
-//!    the portmapper, and if there is none, the NFS port.
+//!    the portmapper, else the NFS port.
 //! 3. The version is the requested version, else the newest version that both server and client
 //!    support.
 //! 4. The client mounts the longest prefix of the path that the server exports, and looks up the
@@ -293,7 +293,8 @@ impl Search<'_> {
                 }
                 Err(status) => {
                     // If the server refuses all prefixes, the error contains the status of the
-                    // whole path, which the user requested. That status is the first one.
+                    // whole path, which the user requested. The client tries the whole path first,
+                    // so `get_or_insert` keeps that status.
                     refused.get_or_insert(NotFound::Refused(text_of(&names, count), status));
                 }
             }

@@ -74,8 +74,8 @@ fn a_torn_line_is_ended_before_the_next() {
     assert_eq!(std::fs::read(place.path()).expect("it is there"), b"\nwhole\n");
 }
 
-/// A subscriber that panics at each line, like one that tries to report a failure of standard error
-/// on standard error.
+/// A subscriber that panics at each line, like a subscriber that tries to report a failure of
+/// standard error on standard error.
 struct Panics;
 
 impl tracing::Subscriber for Panics {

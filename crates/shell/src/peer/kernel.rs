@@ -61,7 +61,7 @@ impl Kernel {
     }
 }
 
-// The kernel's `linux/netlink.h`, `linux/sock_diag.h` and `linux/inet_diag.h`.
+// Constants of the kernel, from `linux/netlink.h`, `linux/sock_diag.h` and `linux/inet_diag.h`.
 const HEADER_BYTES: usize = 16;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
