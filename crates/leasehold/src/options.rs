@@ -100,7 +100,7 @@ pub(crate) struct Serve {
     #[arg(value_name = "DIR", required_unless_present = "config")]
     pub(crate) directory: Option<PathBuf>,
 
-    /// A configuration file, in place of DIR: exports, rules for clients, and all other options
+    /// A configuration file with all options, in place of DIR
     ///
     /// `leasehold config init` writes a file that contains all options as comments. An option on
     /// the command line overrides the file.
@@ -136,7 +136,7 @@ pub(crate) struct Serve {
     )]
     pub(crate) cross: bool,
 
-    /// Divide the data of files into stripes in these directories, and keep only names in DIR
+    /// Store the data of files as stripes in these directories
     ///
     /// Give this option once for each directory, best on separate disks: the stripes of a file go
     /// to the directories in round-robin order. The server stores each stripe once, so the loss of

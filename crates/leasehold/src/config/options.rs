@@ -175,7 +175,7 @@ pub(crate) struct Server {
     #[schemars(extend("init" = "/var/lib/leasehold/servers/files"))]
     pub(crate) state: Option<PathBuf>,
 
-    /// Serve a web page with live activity, and metrics for Prometheus, at this address
+    /// Serve a web page with live activity, and Prometheus metrics
     ///
     /// `/` is the page for browsers, `/metrics` is for Prometheus (METRICS.md lists the metrics),
     /// and `/live.json` is for programs. Every program that can connect to the address can read all

@@ -79,7 +79,10 @@ fn server_without_descriptors_logs_the_limit() {
     let before = limit(1).current.unwrap();
     assert_eq!(read(&second), JUKEBOX);
     let end = Instant::now() + TIMEOUT;
-    while !fs::read_to_string(home.path("log")).unwrap().contains("the limit on open files is reached") {
+    while !fs::read_to_string(home.path("log"))
+        .unwrap()
+        .contains("the limit on open files is reached")
+    {
         assert!(Instant::now() < end, "the log has no message");
         thread::sleep(Duration::from_millis(50));
     }

@@ -268,7 +268,12 @@ impl LeasedStore {
 
     /// Returns the lease request for the object at `place` if the caller has the permission for
     /// that lease. A caller without write permission must not delay other callers by a write lease.
-    async fn permitted(&self, id: &ObjectId, attributes: &Attributes, place: u32) -> Option<Ask> {
+    async fn permitted(
+        &self,
+        id: &ObjectId,
+        attributes: &Attributes,
+        place: Option<u32>,
+    ) -> Option<Ask> {
         let By { asked, caller, read_only } = self.by.as_ref()?;
         let place = place?;
         let ask = asked.asks.of(place)?;

@@ -154,7 +154,8 @@ fn each_operation_syncs_according_to_the_table() {
         let apart = if apart == along { "the same".to_owned() } else { apart };
         writeln!(table, "| {words} | {along} | {apart} |").expect("there is memory");
     }
-    let promises = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/semantics/durability.md");
+    let promises =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/semantics/durability.md");
     let promises = fs::read_to_string(promises).expect("it is there");
     assert!(promises.contains(&table), "the promises should have this table:\n{table}");
 }
