@@ -182,6 +182,8 @@ impl Clients {
     #[must_use]
     pub fn new(now: Time, terms: Terms, epoch: u64, list: BTreeMap<Name, u64>) -> Self {
         let end = now + terms.waited(terms.longest_term);
+        // Rule 5: if the list is empty, no client can hold a lease of an earlier epoch, so the
+        // server needs no recovery.
         let recovery = (!list.is_empty()).then(|| Recovery {
             // Rule 9: a client of instance zero reclaims no leases, so the server does not wait for
             // it here.
@@ -274,6 +276,8 @@ impl Clients {
         let is_of_epoch = epoch == self.epoch;
         #[cfg(feature = "mutants")]
         let is_of_epoch = is_of_epoch || self.ignores_epochs;
+        // Rule 8: the server refuses a call of another epoch, because the client's leases belong to
+        // that epoch.
         if !is_of_epoch {
             return Err(Refusal::Epoch(self.epoch));
         }
@@ -282,6 +286,7 @@ impl Clients {
             return Err(Refusal::Instance(known.instance));
         }
         known.heard = now;
+        // Rule 7: a client that is not on the list must retry after the recovery.
         if self.recovery.is_some() && !matches!(known.listing, Listing::Yes) {
             return Err(Refusal::Later);
         }
@@ -349,6 +354,8 @@ impl Clients {
     fn hello(&mut self, now: Time, name: Name, instance: u64, effects: &mut Vec<Effect>) {
         let listed = self.recovery.as_ref().and_then(|recovery| recovery.missing.get(&name));
         let was = self.known.get(&name).map(|known| known.instance).or(listed.copied());
+        // Rule 1: the server refuses a HELLO with a lesser instance, because a later instance of
+        // the client exists.
         if let Some(was) = was.filter(|was| *was > instance) {
             effects.push(Effect::Superseded(name, was));
             return;
@@ -361,6 +368,8 @@ impl Clients {
         // If the list has a lesser instance, the client counts as unlisted: after another restart
         // the server would otherwise accept the lesser instance as the current one.
         let listing = if listed == Some(&instance) { Listing::Yes } else { Listing::No };
+        // Rule 1: a HELLO with a greater instance voids all leases of the client's earlier
+        // instance.
         if was.is_some_and(|was| was < instance) {
             self.expect_no_more(name);
             self.drop_known(name, effects);
@@ -457,6 +466,8 @@ impl Clients {
         }
     }
 
+    /// Rule 3: forgets a client that has sent GOODBYE or that an administrator has removed, and
+    /// takes the client off the list.
     fn gone(&mut self, name: Name, effects: &mut Vec<Effect>) {
         self.expect_no_more(name);
         self.drop_known(name, effects);
@@ -512,6 +523,8 @@ impl Clients {
         (self.terms.waited(self.terms.longest_term) + self.terms.slack_max) * 2
     }
 
+    /// Rule 4: forgets each client that has sent no call for so long that all its leases have
+    /// expired.
     fn drop_idle(&mut self, now: Time, effects: &mut Vec<Effect>) {
         while let Some((time, name)) = self.idle.first().copied().filter(|(time, _)| *time <= now) {
             self.idle.remove(&(time, name));

@@ -70,6 +70,7 @@ impl Modrevs {
         match self.known.get(&object) {
             Some(known) if known.changed == changed => known.modrev,
             Some(known) => above(known.modrev, changed),
+            // Rule 1: the modrev of an object without recent changes is its change time.
             None => of(changed),
         }
     }
@@ -82,11 +83,13 @@ impl Modrevs {
         before: Modrev,
         changed: FileTime,
     ) -> Modrev {
+        // Rule 2: the new modrev exceeds the earlier modrev, even if the change time has not
+        // changed.
         let known = self.known.get(&object).map_or(before, |known| known.modrev.max(before));
         self.know(now, object, above(known, changed), changed)
     }
 
-    /// Forgets modrevs that have not changed for some time (`REMEMBERED`).
+    /// Rule 3: forgets modrevs that have not changed for some time (`REMEMBERED`).
     pub fn forget(&mut self, now: Time) {
         self.known.retain(|_, known| now < known.moved + REMEMBERED);
     }

@@ -112,10 +112,14 @@ impl State {
         Some((lease.kind, lease.serial))
     }
 
+    /// Rule 8: returns true if no call that changes the object is pending and the lease permits
+    /// this use.
     pub(super) fn is_usable(&self, now: Time, kind: Kind) -> bool {
         self.changing == 0 && self.is_covered(now, kind)
     }
 
+    /// Rule 1: returns true if a cachable lease permits this use, its term has not passed, and the
+    /// lease is neither recalled nor withdrawn.
     fn is_covered(&self, now: Time, kind: Kind) -> bool {
         let lease = self.lease.filter(|lease| now < lease.end && !lease.ending);
         let fits = lease.is_some_and(|lease| lease.cachable && lease.kind >= kind);
@@ -213,14 +217,15 @@ impl State {
         let overtaken = grant.serial <= self.returned;
         #[cfg(feature = "mutants")]
         let overtaken = overtaken && !turn.has(Mutant::TakesOvertaken);
+        // Rule 1: the term counts from the time at which the request was sent.
         let end = sent + grant.term;
         if !overtaken && grant.serial <= self.forgotten {
-            // The serial in `forgotten` may belong to another object. The server then still records
-            // this lease as held, so the client must return the lease.
+            // Rule 3: the serial in `forgotten` may belong to another object. The server then still
+            // records this lease as held, so the client must return the lease.
             self.give_back(grant.serial, turn);
             return;
         }
-        // A recall overtook the grant (rule 3), or its term has already passed.
+        // Rule 3: a recall overtook the grant, or its term has already passed.
         if overtaken || end <= turn.now {
             return;
         }
@@ -235,6 +240,8 @@ impl State {
             self.modrev = self.modrev.max(Some(modrev));
         } else if grant.cachable && self.changing == 0 && !self.dirty && self.modrev < Some(modrev)
         {
+            // Rule 15: the later modrev of a renewed read lease shows that the object was changed
+            // outside all leases, so the cached content is dropped.
             turn.effects.extend(self.modrev.map(|_| Effect::Drop(turn.object)));
             self.modrev = Some(modrev);
         }
@@ -409,6 +416,8 @@ impl State {
         let Some(modrev) = self.modrev else { return };
         match modrevs {
             Some((before, after)) => {
+                // Rule 8: the content stays valid if the change was applied to the modrev of the
+                // cached content.
                 self.modrev = Some(after.max(modrev));
                 if before != modrev || !is_in_order {
                     turn.effects.push(Effect::Drop(turn.object));
@@ -419,7 +428,8 @@ impl State {
         }
     }
 
-    /// Drops the cached content and returns the lease.
+    /// Rule 13: drops the cached content and returns the lease, which the client does not need any
+    /// more.
     pub(super) fn released(&mut self, turn: &mut Turn<'_>) {
         if self.dirty {
             return;
@@ -434,6 +444,7 @@ impl State {
 
     pub(super) fn opened(&mut self, open: Open, turn: &mut Turn<'_>) {
         self.open = open;
+        // Rule 13: a lease that is not cachable is returned when its object is closed.
         if open == Open::No
             && let Some(lease) = self.lease.filter(|lease| !lease.cachable)
         {
@@ -471,9 +482,11 @@ impl State {
             let keeps = self.used || self.dirty || self.open != Open::No;
             let wanted = keeps && lease.cachable && !lease.ending && self.evicted.is_none();
             let free = self.asking.is_none() && now >= self.again;
+            // Rule 4: a lease in use is renewed when a third of its term is left.
             if now >= lease.renew_at() && now < lease.end && wanted && free {
                 self.ask(Asking::Again, turn);
             }
+            // Rule 4: a lease that is not renewed is withdrawn when a sixth of its term is left.
             if now >= lease.withdraw_at() && lease.cachable && !lease.ending {
                 self.lease = Some(Lease { ending: true, ..lease });
                 self.withdraw(turn);
@@ -484,6 +497,8 @@ impl State {
         }
         self.push(turn);
         self.vacate(turn);
+        // Rule 2: the waiting callers cause a request only if no request is pending, the lease is
+        // not recalled, and no late data remains.
         let free = self.asking.is_none() && self.evicted.is_none() && !self.withdrawing;
         let late = self.dirty && self.lease.is_none_or(|lease| lease.ending);
         if !self.waiting.is_empty() && free && !late && now >= self.again {
@@ -534,8 +549,8 @@ impl State {
         }
     }
 
-    /// Requests the write-back of changes if the lease is recalled, has expired or soon expires, or
-    /// if the owner requested it (rules 5, 7 and 12).
+    /// Rules 5, 7 and 12: requests the write-back of changes if the lease is recalled, has expired
+    /// or soon expires, or if the owner requested it.
     fn push(&mut self, turn: &mut Turn<'_>) {
         let lease = self.lease.filter(|lease| turn.now < lease.end);
         let ending = lease.is_none_or(|lease| lease.ending || !lease.cachable);

@@ -60,6 +60,7 @@ struct Delay {
 }
 
 impl Delay {
+    /// Rule 3: returns the charge, which has decreased by an eighth of the time that has passed.
     fn left(&self, now: Time) -> Duration {
         self.taken.saturating_sub(now.since(self.at) / FORGIVEN)
     }
@@ -83,7 +84,8 @@ impl Delays {
         self.met.get(&client).copied()
     }
 
-    /// Forgets a client that the table does not need any more.
+    /// Rule 5: forgets a client that the table does not need any more. The charge of the client
+    /// stays with its origin.
     pub(super) fn forget(&mut self, client: Client) {
         self.met.remove(&client);
         self.clients.remove(&client);
@@ -92,6 +94,8 @@ impl Delays {
     /// Charges a client for a lease that was returned or expired at `end`. The recall was sent at
     /// `sent`, and the client last wrote at `wrote`.
     pub(super) fn gave_back(&mut self, end: Time, client: Client, (sent, wrote): (Time, Time)) {
+        // Rule 1: the charge begins a short time after the first EVICT and after the client's last
+        // WRITE, so a client is not charged while it writes back its changes.
         let since = sent.max(wrote) + PROMPT;
         if since >= end {
             return;
@@ -105,8 +109,8 @@ impl Delays {
         }
     }
 
-    /// Returns true if the charge of a client or of its origin exceeds the bound, so that the
-    /// client is granted no lease now (rules 3 and 4).
+    /// Rules 3 and 4: returns true if the charge of a client or of its origin exceeds the bound, so
+    /// that the client is granted no lease now.
     pub(super) fn is_barred(&self, now: Time, client: Client, terms: &Terms) -> bool {
         if self.clients.is_empty() && self.origins.is_empty() {
             return false;

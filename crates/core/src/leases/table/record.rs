@@ -136,7 +136,7 @@ impl Sent {
 }
 
 impl Call {
-    /// Returns true if another client's lease must be returned before the call can run.
+    /// Rule 4: returns true if another client's lease must be returned before the call can run.
     fn is_stopped_by(&self, lease: &Lease) -> bool {
         let by_access = match self.access {
             Access::Nothing => false,
@@ -144,13 +144,15 @@ impl Call {
             Access::Read => lease.kind == Kind::Write,
             Access::Write => true,
         };
+        // Rule 9: an opportunistic request recalls no lease.
         let asked = self.ask.filter(|ask| !ask.opportune);
         by_access || asked.is_some_and(|ask| ask.is_stopped_by(lease))
     }
 }
 
 impl Ask {
-    /// Returns true if another client's lease conflicts with the requested lease.
+    /// Rule 1: returns true if another client's lease conflicts with the requested lease: a write
+    /// lease conflicts with every lease, and read leases do not conflict.
     fn is_stopped_by(&self, lease: &Lease) -> bool {
         self.kind == Kind::Write || lease.kind == Kind::Write
     }
@@ -654,6 +656,7 @@ impl Record {
         // is not cachable.
         let shared = others()
             .any(|lease| !lease.cachable && (lease.kind == Kind::Write || ask.kind == Kind::Write));
+        // Rule 2: a term of zero becomes the default term, and a term above the longest is reduced.
         let term = turn.common.terms.clamp(ask.term);
         let end = turn.now + turn.common.waited(term);
         let most = turn.most_space(client, &ask, own.map_or(0, |lease| lease.space));
@@ -661,6 +664,7 @@ impl Record {
         // object: the holder learns of the sharing only from a recall.
         let renewed = own.filter(|lease| lease.cachable);
         let lease = match renewed {
+            // Rule 3: a renewal keeps the serial and never shortens or weakens the lease.
             Some(lease) => {
                 let kind = turn.common.upgraded(lease.kind, ask.kind);
                 let space = lease.space.max(ask.space.min(most));
