@@ -314,6 +314,7 @@ impl Calls {
     }
 
     fn begin(&mut self, now: Time, id: CallId, weight: Weight, effects: &mut Vec<Effect>) {
+        // Rule 3: the number of calls is bounded, so a call that exceeds the bound is refused.
         if self.calls.len() >= self.options.calls_max {
             return effects.push(Effect::Refused(id));
         }
@@ -324,6 +325,7 @@ impl Calls {
         self.set_alarm(id, None);
     }
 
+    /// Rule 10: forgets a call for which no caller waits, so that another call can be sent instead.
     fn forget(&mut self, id: CallId) {
         if self.calls.contains_key(&id) {
             self.end(id);
@@ -335,11 +337,14 @@ impl Calls {
             *heard = now;
             self.pause = Duration::ZERO;
         }
+        // Rule 2: the first reply ends its call, and a reply without a call is ignored.
         let Some(id) = self.on_their_way.get(&xid).copied() else { return };
         let call = self.end(id);
         if let (Link::Connected { answered, .. }, Some(sent)) = (&mut self.link, call.sent) {
             *answered = sent.at.max(*answered);
         }
+        // Rule 5: only a call that was sent once is measured, because the reply to a repeated call
+        // does not show which copy the server answered.
         if let (Link::Datagrams, Some(sent)) = (self.link, call.sent)
             && sent.once
         {
@@ -351,6 +356,7 @@ impl Calls {
     fn connected(&mut self, now: Time, effects: &mut Vec<Effect>) {
         assert_eq!(self.link, Link::Connecting, "a connection was requested");
         self.link = Link::Connected { heard: now, moved: now, answered: now };
+        // Rule 6: all unanswered calls are sent again on the new connection, oldest first.
         let unanswered: BTreeSet<CallId> = self.on_their_way.values().copied().collect();
         for id in unanswered {
             self.send(now, id, effects);
@@ -362,6 +368,7 @@ impl Calls {
         assert!(asked, "a connection was requested");
         self.silence();
         self.link = Link::NotConnected;
+        // Rule 8: after a reply the pause is zero, and a lost connection is reopened at once.
         if !self.pause.is_zero() {
             // Half of the pause is random, so that the clients of a failed server do not all
             // reconnect at the same time.
@@ -371,6 +378,8 @@ impl Calls {
         }
     }
 
+    /// Rule 8: opens a connection when a call needs it, and doubles the pause before the next
+    /// attempt.
     fn connect_where_needed(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let ready = match self.link {
             Link::NotConnected => true,
@@ -384,6 +393,7 @@ impl Calls {
         }
     }
 
+    /// Rule 3: sends the waiting calls in order while the bound on calls in transit permits.
     fn send_what_waits(&mut self, now: Time, effects: &mut Vec<Effect>) {
         if !self.can_send() {
             return;
@@ -421,6 +431,7 @@ impl Calls {
         effects.push(Effect::Send { call: id, xid: sent.xid });
     }
 
+    /// Rule 1: returns the next xid, and skips the xids in use.
     fn new_xid(&mut self) -> Xid {
         loop {
             let xid = self.next_xid;
@@ -463,6 +474,7 @@ impl Calls {
         call.sent = Some(Sent { patience, ..sent });
         match self.link {
             Link::Datagrams => {
+                // Rule 5: the doubled timeout also applies to new calls until the next measurement.
                 self.estimate(weight).back_off(patience);
                 self.send(now, id, effects);
             }

@@ -446,6 +446,7 @@ impl Replies {
         effects: &mut Vec<Effect>,
     ) {
         let Some(found) = self.find(wanted) else {
+            // Rule 1: an unknown call runs.
             effects.push(self.admit(wanted, connection, harm));
             return;
         };
@@ -455,20 +456,27 @@ impl Replies {
         entry.key.port = wanted.port;
         match &mut entry.state {
             State::Running { ticket, waited_for, .. } => match wanted.port {
+                // Rule 2: a datagram copy of a running call is dropped, because the reply to the
+                // first copy goes to the same port.
                 Port::Datagram(_) => {
                     self.counts.dropped += 1;
                     effects.push(Effect::Drop);
                 }
+                // Rule 3: a stream copy waits for the reply, because the reply to the first copy
+                // may go to a lost connection.
                 Port::Stream(_) => {
                     self.counts.waited += 1;
                     *waited_for = true;
                     effects.push(Effect::Wait(*ticket));
                 }
             },
+            // Rule 4: a copy of a finished call is answered with the cached reply.
             State::Kept { reply, slot } => {
                 self.counts.resent += 1;
+                // Rule 7: the reply is sent again, so its time in the cache begins again.
                 self.kept.remove(found, wanted.client, entry.harm);
                 self.kept.push(now, found, wanted.client, entry.harm);
+                // Rule 9: the note is persisted again before the reply is sent again.
                 effects.extend(slot.map(|slot| wanted.note(slot, now, reply, Standing::Done)));
                 effects.push(Effect::Resend(reply.clone()));
             }
@@ -518,6 +526,8 @@ impl Replies {
         connection: Option<(ConnectionId, Opening)>,
         harm: Harm,
     ) -> Effect {
+        // Rule 8: a new call is refused if the client has too many running calls, or if all entries
+        // are running calls.
         let running = self.running_of(key.client);
         if running >= self.limits.running_of_client
             || self.calls.len() >= self.limits.entries && !self.evict()
@@ -540,6 +550,8 @@ impl Replies {
         let noted = match entry.state {
             State::Running { slot, .. } | State::Kept { slot, .. } => slot,
         };
+        // Rule 9: the reply to a call that does harm whenever a copy runs is persisted in a note,
+        // which has its own slot, before the reply is sent.
         let take = || noted.unwrap_or_else(|| self.slots.take());
         let slot = (entry.harm == Harm::Always).then(take);
         effects.extend(slot.map(|slot| entry.key.note(slot, now, &reply, Standing::Done)));
@@ -565,6 +577,8 @@ impl Replies {
         }
     }
 
+    /// Rule 9: caches the reply of a loaded note for the rest of its time. The connection of the
+    /// call counts as closed.
     fn recall(&mut self, now: Time, slot: u32, given: Time, note: Note) {
         let Note { origin, call, reply } = note;
         let key = Key::of(origin, call);
@@ -595,6 +609,7 @@ impl Replies {
         }
     }
 
+    /// Rule 6: forgets a call that ended without a reply, and drops the waiting copy.
     fn abandon(&mut self, ticket: Ticket, effects: &mut Vec<Effect>) {
         let place = self.ended(ticket);
         let entry = self.calls.remove(place);
@@ -621,6 +636,7 @@ impl Replies {
         self.clients.get(&client).copied().unwrap_or(0)
     }
 
+    /// Rule 7: forgets the replies that were last sent too long ago.
     fn expire(&mut self, now: Time) {
         while let Some((oldest, since)) = self.kept.oldest()
             && now.since(since) >= self.limits.age
@@ -629,7 +645,7 @@ impl Replies {
         }
     }
 
-    /// Evicts one cached reply (rule 8); returns false if no reply is cached.
+    /// Rule 8: evicts one cached reply; returns false if no reply is cached.
     fn evict(&mut self) -> bool {
         let Some(place) = self.kept.most_dispensable() else { return false };
         self.counts.evicted += 1;

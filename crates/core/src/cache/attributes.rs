@@ -105,6 +105,8 @@ impl Known {
         asked: Asked,
         attributes: &Attributes,
     ) -> Content {
+        // Rule 1: a reply to a call that was sent before a change of our own was answered does not
+        // override that change.
         if self.is_outdated(asked) {
             // The attributes are out of date, so they are used only if no other attributes are
             // known.
@@ -127,6 +129,8 @@ impl Known {
         let version = Some(Version::of(attributes));
         let (min, max) = options.trust(attributes.file_type);
         let same = self.version == version;
+        // Rule 1: the time of trust doubles while the attributes are found unchanged, within
+        // limits.
         let span = match self.trusted {
             Some((since, span)) if same && since + span <= time => (span * 2).min(max),
             Some((_, span)) if same => span,
@@ -207,6 +211,8 @@ impl Known {
             return Content::Same;
         }
         self.overlapping = self.changing > 0;
+        // Rule 2: a change of our own that does not continue the known attributes shows that
+        // another client changed the object.
         let foreign = !core::mem::take(&mut self.loose).is_empty();
         if core::mem::take(&mut self.unclear) || foreign {
             // Another client made a change in between, or may have made one, so the cached content

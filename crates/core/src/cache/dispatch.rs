@@ -74,6 +74,7 @@ impl<E: Clone> Cache<E> {
             }
             Err(error) => {
                 let file = &mut self.object(key).file;
+                // Rule 10: the file is not read ahead after a READ has failed.
                 file.ahead.stop();
                 file.readers.retain(|reader| {
                     let failed = super::file::overlap(&reader.range, &asked.range);
@@ -180,6 +181,8 @@ impl<E: Clone> Cache<E> {
             Err(error) => {
                 let lost = object.file.extents.fail_write(&range, job);
                 object.file.end_alteration(job, is_unheeded);
+                // Rule 9: no error is recorded for data that was discarded while its WRITE was in
+                // transit.
                 if !is_unheeded {
                     self.refused(key, length, lost, error, effects);
                 }
@@ -200,8 +203,8 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Records that the server refused data, and reports the bytes that the cache has dropped
-    /// ([`Effect::Refused`]).
+    /// Rule 9: records that the server refused data, and reports the bytes that the cache has
+    /// dropped ([`Effect::Refused`]).
     fn refused(
         &mut self,
         key: ObjectKey,
@@ -327,7 +330,8 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Accepts waiting writes, in order for each file, while the limit on unsaved data permits.
+    /// Rule 8: accepts waiting writes, in order for each file, while the limit on unsaved data
+    /// permits.
     pub(super) fn take_writes(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
         let mut at = 0;
         let mut passed = Vec::new();
@@ -338,6 +342,7 @@ impl<E: Clone> Cache<E> {
             if !room {
                 break;
             }
+            // Rule 8: the writes of a file wait while the owner changes the file.
             if passed.contains(&key) || self.object(key).file.is_closed_to_writes() {
                 passed.push(key);
                 at += 1;
@@ -361,8 +366,8 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Marks old data to be sent, together with data that is at least half as old. If there is much
-    /// unsaved data, all data is marked.
+    /// Rule 5: marks old data to be sent, together with data that is at least half as old. If there
+    /// is much unsaved data, all data is marked.
     fn push_old(&mut self, now: Time) {
         let crowded =
             self.unsaved_bytes > self.options.unsaved_bytes_max / 2 || !self.held.is_empty();
@@ -379,7 +384,7 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Sends the calls that files need, one call for each file in round-robin order.
+    /// Rule 12: sends the calls that files need, one call for each file in round-robin order.
     fn call_in_turn(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
         while self.jobs.len() < self.options.calls_max {
             let after = self
@@ -400,6 +405,7 @@ impl<E: Clone> Cache<E> {
         let options = self.options;
         let Some(object) = self.objects.get(&key) else { return false };
         let file = &object.file;
+        // Rule 12: the number of calls in transit for one file is bounded.
         if file.calls() >= options.calls_of_file_max {
             return false;
         }
@@ -476,7 +482,11 @@ impl<E: Clone> Cache<E> {
         let object = self.object(key);
         let file = &mut object.file;
         let alone = file.extents.unsaved_bytes() == range.end - range.start;
+        // Rule 7: a WRITE that contains all unsaved data of a file is sent as stable if the data
+        // must be saved.
         let stable = always || (alone && file.wanted_stable().is_some());
+        // Rule 13: the WRITE that saves all earlier data also carries the attributes that were set
+        // here.
         let set = if alone && stable { file.send_alteration(job) } else { None };
         let data = file.extents.begin_write(range, job);
         file.writes.insert(job, range.clone());

@@ -362,8 +362,8 @@ impl Extents {
         }
     }
 
-    /// Ends a COMMIT. The server may have lost bytes that were written under another verifier, so
-    /// these bytes become dirty again. Returns the number of lost bytes.
+    /// Rule 4: ends a COMMIT. The server may have lost bytes that were written under another
+    /// verifier, so these bytes become dirty again. Returns the number of lost bytes.
     pub(super) fn end_commit(&mut self, job: JobId, now: Verifier) -> u64 {
         let mut lost = 0;
         for (start, verifier) in self.of_commit(job) {
@@ -399,6 +399,7 @@ impl Extents {
         let start = *self.extents.range(from..).next()?.0;
         let end = self.end(start);
         let extent = self.extents.get_mut(&start).expect("it was just found");
+        // Rule 4: only clean data is evicted, because the server may lack the other data.
         let spared = core::mem::take(&mut extent.used)
             || extent.state != State::Clean
             || pinned.iter().any(|pin| pin.start < end && start < pin.end);

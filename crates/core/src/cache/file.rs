@@ -95,7 +95,7 @@ pub(super) struct Ahead {
 const AHEAD_MIN: u64 = 128 << 10;
 
 impl Ahead {
-    /// Handles a program's read.
+    /// Rule 10: handles a program's read: a sequential read doubles the read-ahead window.
     pub(super) fn read(&mut self, range: &Range<u64>, options: &Options) {
         let count = range.end - range.start;
         self.is_streamed = range.start == self.next && count >= u64::from(options.read_bytes);
@@ -237,7 +237,8 @@ impl<E> File<E> {
         self.extents.unsaved_bytes() == 0 && self.writes.is_empty() && self.commit.is_none()
     }
 
-    /// Returns true if the attributes must be sent by a call of their own.
+    /// Rule 13: returns true if the attributes must be sent by a call of their own: earlier data is
+    /// saved and no WRITE is in transit.
     pub(super) fn is_alteration_due(&self) -> bool {
         let waits = self.altered.is_some_and(|altered| altered.sent().is_none());
         waits && self.is_pushing() && !self.held && self.is_at_rest()
@@ -354,7 +355,7 @@ impl<E> File<E> {
         self.altered.take_if(|altered| altered.written(end));
     }
 
-    /// Fills the gap before a write beyond the end of the file with zeros. A gap above
+    /// Rule 14: fills the gap before a write beyond the end of the file with zeros. A gap above
     /// `GAP_BYTES_MAX` stays uncached, and a later read of it sends a READ.
     pub(super) fn fill_gap(
         &mut self,
@@ -367,6 +368,8 @@ impl<E> File<E> {
             return;
         }
         let zeros = Bytes::from(vec![0; in_memory(length)]);
+        // Rule 14: a gap within a block is sent with the data around it, and does not split a
+        // WRITE.
         if options.writes_gaps && length < BLOCK_BYTES {
             self.write(gap.start, &zeros, when, u64::from(options.write_bytes));
         } else {
@@ -390,7 +393,8 @@ impl<E> File<E> {
         self.dropped += 1;
     }
 
-    /// Excludes a range from the replies to the READs in transit, because its bytes have changed.
+    /// Rule 11: excludes a range from the replies to the READs in transit, because its bytes have
+    /// changed.
     fn distrust_answers(&mut self, range: &Range<u64>) {
         for fetch in self.fetches.values_mut().filter(|fetch| overlap(&fetch.range, range)) {
             fetch.holes.push(range.clone());
@@ -488,7 +492,10 @@ impl<E> File<E> {
         }
         let mut from = 0;
         loop {
+            // Rule 5: dirty data is sent when it fills a WRITE, and otherwise only when all dirty
+            // data of the file must be sent.
             let run = self.extents.next_dirty(from, chunk, !self.is_pushing())?;
+            // Rule 6: bytes of a WRITE in transit are not sent by another WRITE.
             if !self.writes.values().any(|write| overlap(write, &run)) {
                 return Some(run);
             }

@@ -69,6 +69,7 @@ impl Names {
     pub(super) fn find(&mut self, directory: ObjectKey, name: &[u8]) -> Option<Target> {
         let named = self.directories.get(&directory).and_then(|names| names.get(name));
         let Some(named) = named else {
+            // Rule 3: a directory that was created here contains only the known names.
             let is_whole = name.len() <= SURE_BYTES_MAX && self.whole.contains(&directory);
             return is_whole.then_some(None);
         };
@@ -97,6 +98,8 @@ impl Names {
         let before = self.remove(directory, name).flatten();
         self.put(directory, name, target, source);
         self.note_idle(before, idle);
+        // Rule 3: the number of names is bounded, and names from listings get a quarter of the
+        // bound.
         while self.listed.len() > self.max / 4 {
             self.evict(Source::Listed, idle);
         }
