@@ -96,6 +96,8 @@ impl Changes {
             Event::Released(call) => self.ended(now, call, true, effects),
             Event::Failed(call) => self.ended(now, call, false, effects),
             Event::Gone(object) => {
+                // Rule 5: the changes of an object that is gone are not released, so no caller
+                // waits for them.
                 if let Some(changed) = self.changed.remove(&object) {
                     let sent = changed.on_its_way.into_iter().flat_map(|(_, waiting)| waiting);
                     effects.extend(sent.chain(changed.waiting).map(Effect::Done));
@@ -103,6 +105,8 @@ impl Changes {
             }
             Event::Tick => {}
         }
+        // Rule 3: while a release of an object is pending, its later changes wait for the next
+        // release.
         let due = |changed: &Changed| changed.on_its_way.is_none() && changed.due <= now;
         let due = self.changed.iter().filter(|(_, changed)| due(changed));
         for object in due.map(|(object, _)| *object).collect::<Vec<_>>() {
@@ -146,6 +150,8 @@ impl Changes {
         });
         let first = changed.since.map_or(now, |(first, _)| first);
         changed.since = Some((first, now));
+        // Rule 1: the release is sent one second after the last WRITE, and at the latest a window
+        // after the first WRITE that was not released.
         changed.due = (now + self.bounds.release).min(first + self.bounds.window);
         if self.changed.len() > self.bounds.most {
             let resting = self.changed.iter().filter(|(_, changed)| changed.on_its_way.is_none());
@@ -160,6 +166,8 @@ impl Changes {
             effects.push(Effect::Done(ticket));
             return;
         }
+        // Rule 2: the call waits until earlier changes are released, and does not wait without such
+        // changes.
         match self.changed.get_mut(&object) {
             None => effects.push(Effect::Done(ticket)),
             Some(changed) => match &mut changed.on_its_way {
@@ -196,6 +204,7 @@ impl Changes {
                 if is_released { Effect::Done(ticket) } else { Effect::Later(ticket) }
             }),
         );
+        // Rule 4: the failed release is retried a second later.
         if !is_released {
             changed.since.get_or_insert((now, now));
             changed.due = now + self.bounds.release;

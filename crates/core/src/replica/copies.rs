@@ -210,8 +210,8 @@ impl Copies {
 
     /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
-        // Calls that time out now are given up first. Their replies are then ignored, so the
-        // announcements that would void these replies can be forgotten after that.
+        // Rule 5: calls that time out now are given up first. Their replies are then ignored, so
+        // the announcements that would void these replies can be forgotten after that.
         let over = self.calls.iter().filter(|(_, asked)| asked.sent + self.bounds.window <= now);
         for call in over.map(|(call, _)| *call).collect::<Vec<_>>() {
             let asked = self.take(call).expect("the call is pending");
@@ -226,6 +226,7 @@ impl Copies {
         }
         match event {
             Event::Use(ticket, object) => self.use_object(now, ticket, object, effects),
+            // Rule 2: a caller that needs more than the copy contains causes an acquire at once.
             Event::Miss(ticket, object) => {
                 let gone = self.announced.get(&object).is_some_and(|announced| announced.is_gone);
                 if gone {
@@ -311,6 +312,7 @@ impl Copies {
     }
 
     fn ask(&mut self, now: Time, what: What, waiting: Vec<Ticket>, effects: &mut Vec<Effect>) {
+        // Rule 4: a caller that needs a result that is already requested waits for that reply.
         if let Some(call) = self.asking.get(&what) {
             let asked = self.calls.get_mut(call).expect("the call is pending");
             asked.waiting.extend(waiting);
@@ -353,6 +355,8 @@ impl Copies {
                 }
                 Some(_) | None => self.ask(now, asked.what, asked.waiting, effects),
             },
+            // Rule 9: the report is remembered only if there was a copy when the call was sent and
+            // there is a copy now, because the object may have been created in between.
             Answer::Gone => match self.copies.get(&object).map(|kept| kept.version) {
                 Some(_) if !asked.had_copy => self.ask(now, asked.what, asked.waiting, effects),
                 Some(last) => {
@@ -388,6 +392,8 @@ impl Copies {
         asked: Asked,
         effects: &mut Vec<Effect>,
     ) {
+        // Rule 7: a reply with an earlier version than a remembered announcement is void, so the
+        // state is requested again.
         let announced = self.announced.get(&object).copied();
         let is_old = announced.is_some_and(|one| one.is_gone || version < one.version);
         if asked.is_void || is_old {
@@ -421,11 +427,14 @@ impl Copies {
             return;
         }
         let place = place.clone();
+        // Rule 3: the absence of the name is cached for a window, so uses of the name need no
+        // search.
         let until = asked.sent + self.bounds.window;
         if let Some(was) = self.nowhere.insert(place.clone(), until) {
             self.nowhere_ages.remove(&(was, place.clone()));
         }
         self.nowhere_ages.insert((until, place));
+        // Rule 10: a full table drops the absent name that was found first.
         if self.nowhere.len() > self.bounds.most
             && let Some((_, oldest)) = self.nowhere_ages.pop_first()
         {
@@ -461,6 +470,7 @@ impl Copies {
                 self.calls.get_mut(call).into_iter().for_each(|asked| asked.is_void = true);
             }
         }
+        // Rule 6: the copy of an object that has lost a name is dropped, and no call is sent.
         let kept = self.copies.get(&object);
         if kept.is_none_or(|kept| kept.version < version) {
             self.remember(now, object, version, places.is_empty());
@@ -520,6 +530,8 @@ impl Copies {
         if was.is_some_and(|was| was.is_gone || was.version > version) {
             return;
         }
+        // Rule 8: a full table forgets the oldest announcement, so the pending replies are void,
+        // because no announcement guards against an earlier version.
         if self.announced_ages.len() == self.bounds.most {
             let (until, oldest) = self.announced_ages.pop_front().expect("the list is full");
             self.announced.retain(|object, one| *object != oldest || one.until != until);
@@ -531,12 +543,14 @@ impl Copies {
     }
 
     fn keep(&mut self, object: FileId, version: Stamp, sent: Time, effects: &mut Vec<Effect>) {
+        // Rule 1: the copy is valid for a window from the send time of the call that fetched it.
         let until = sent + self.bounds.window;
         let was = self.copies.insert(object, Kept { version, until });
         was.into_iter().for_each(|was| {
             self.ages.remove(&(was.until, object));
         });
         self.ages.insert((until, object));
+        // Rule 10: a full table drops the copy that was acquired first.
         if self.copies.len() > self.bounds.most
             && let Some((_, oldest)) = self.ages.first().copied()
         {

@@ -266,6 +266,8 @@ impl Covers {
                 }
             }
             Event::Restarted => {
+                // Rule 6: pending requests are void in a new epoch of a home, and the held leases
+                // stay.
                 for (_, object) in core::mem::take(&mut self.calls) {
                     self.covers.get_mut(&object).into_iter().for_each(|cover| cover.asked = None);
                     self.refuse(object, effects);
@@ -299,7 +301,7 @@ impl Covers {
         had.map_or(Serial(0), |had| had.serial)
     }
 
-    /// Lists all held leases, for the report to a home in a new epoch.
+    /// Rule 6: lists all held leases, for the report to a home in a new epoch.
     pub fn had(&self) -> impl Iterator<Item = (FileId, Kind)> + '_ {
         self.covers.iter().filter_map(|(object, cover)| Some((*object, cover.had?.kind)))
     }
@@ -356,7 +358,7 @@ impl Covers {
             && cover.is_open_to(need.purpose, now, self.bounds)
     }
 
-    /// Returns the minimum remaining term of a lease for this purpose.
+    /// Rule 1: returns the minimum remaining term of a lease for this purpose.
     fn least(&self, purpose: Purpose) -> Duration {
         match purpose {
             Purpose::Use => self.bounds.window / 3,
@@ -395,6 +397,8 @@ impl Covers {
         self.next_call += 1;
         self.calls.insert(call, object);
         let cover = self.covers.get_mut(&object).expect("an object in need has an entry");
+        // Rule 1: an idle write lease is returned with the request, and so exchanged for a read
+        // lease.
         let had = cover.had.filter(|had| had.kind > kind);
         let is_used = cover.is_lent || !cover.using.is_empty();
         let kind = if is_used { had.map_or(kind, |had| had.kind) } else { kind };

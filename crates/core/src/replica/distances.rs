@@ -72,6 +72,7 @@ impl Way {
         Self { began: now, quickest: took, before: took, counts_as: took }
     }
 
+    /// Rule 1: returns the shortest response time in the current and the previous span.
     fn is(self) -> Duration {
         self.quickest.min(self.before)
     }
@@ -83,6 +84,8 @@ impl Way {
             (self.began, self.before, self.quickest) = (now, self.quickest, took);
         }
         let is = self.is();
+        // Rule 2: the distance for ordering changes only if the measured distance is more than
+        // twice or less than half of it.
         if is > self.counts_as * TIMES || is * TIMES < self.counts_as {
             self.counts_as = is;
         }
@@ -116,6 +119,7 @@ impl Distances {
             Event::Answered(peer, took) => {
                 let Some(other) = self.others.get_mut(&peer) else { return };
                 (other.is_silent, other.looked) = (false, Some(now));
+                // Rule 2: peers that are nearer than the shortest distance are equally near.
                 let took = took.max(NEAREST);
                 match &mut other.way {
                     Some(way) => way.took(now, took),
@@ -128,6 +132,8 @@ impl Distances {
             }
             Event::Search => {
                 for (peer, other) in &mut self.others {
+                    // Rule 5: a search sends a request to each peer that has neither replied nor
+                    // received a request for one span.
                     if other.looked.is_none_or(|looked| looked + SPAN <= now) {
                         other.looked = Some(now);
                         effects.push(Effect::Ask(*peer));
@@ -152,11 +158,14 @@ impl Distances {
         let (mut distance, mut nearest) = (0, None);
         for (counts_as, peer) in heard {
             let of_them = *nearest.get_or_insert(counts_as);
+            // Rule 3: a peer that is more than twice as far as the nearest peer of its group begins
+            // a new group.
             if counts_as > of_them * TIMES {
                 (distance, nearest) = (distance + 1, Some(counts_as));
             }
             distances.insert(peer, distance);
         }
+        // Rule 4: a peer that is silent or has never replied comes after all other peers.
         let farthest = |peer| distances.get(peer).copied().unwrap_or(u64::MAX);
         self.others.keys().map(|peer| (*peer, farthest(peer))).collect()
     }

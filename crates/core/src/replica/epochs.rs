@@ -64,8 +64,10 @@ impl Epochs {
         match event {
             Event::Noted(seat, epoch) => self.0.entry(seat).or_default().begin(epoch, effects),
             Event::Call(ticket, seat, epoch) => {
+                // Rule 4: each metaserver has its own epochs.
                 let calls = self.0.entry(seat).or_default();
                 calls.begin(epoch, effects);
+                // Rule 1: a call of an earlier epoch is refused.
                 if epoch < calls.last {
                     effects.push(Effect::Refuse(ticket));
                 } else if calls.is_free() {
@@ -94,11 +96,14 @@ impl Calls {
     fn begin(&mut self, epoch: u64, effects: &mut Vec<Effect>) {
         if epoch > self.last {
             self.last = epoch;
+            // Rule 3: a later epoch begins, so the calls that wait for calls of earlier epochs are
+            // refused.
             effects.extend(core::mem::take(&mut self.waiting).into_iter().map(Effect::Refuse));
         }
     }
 
-    /// Returns true if no call of an epoch before the last is pending.
+    /// Rule 2: returns true if no call of an epoch before the last is pending, so that the calls of
+    /// the last epoch can run.
     fn is_free(&self) -> bool {
         self.under_way.first_key_value().is_none_or(|(first, _)| *first >= self.last)
     }

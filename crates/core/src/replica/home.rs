@@ -77,6 +77,7 @@ impl Change {
     /// Returns the directory that must be empty for the change.
     fn closes(&self) -> Option<FileId> {
         match self.over {
+            // Rule 9: a directory of this home that loses its name to the object is closed.
             Some(Over::Here(over, true)) => Some(over),
             Some(Over::Here(_, false) | Over::There(..)) | None => {
                 (self.is_directory && self.to.is_none()).then_some(self.object)
@@ -108,7 +109,7 @@ impl Change {
         matches!(self.over, Some(Over::There(_, peer)) if is_meant(peer))
     }
 
-    /// Lists the objects of this home that take part in the change.
+    /// Rule 9: lists the objects of this home that take part in the change.
     pub fn objects(&self) -> impl Iterator<Item = FileId> + use<> {
         [Some(self.object), self.over_here()].into_iter().flatten()
     }
@@ -314,11 +315,15 @@ impl Home {
             Event::Found(ticket, change, version) => {
                 self.found(now, ticket, change, version, effects);
             }
+            // Rule 12: the yields of the earlier epoch are void, so each change that waits for its
+            // yield is given up.
             Event::Restarted(peer) => self.give_up_all(effects, |under| {
                 under.step == Step::Yield && under.change.is_over_there(|home| home == peer)
             }),
             Event::Wanted(object, to) => {
                 let waits = self.under.get(&object).filter(|under| under.step == Step::Yield);
+                // Rule 14: the object with the lower id replaces this object, so the change of this
+                // object is given up.
                 if let Some(ticket) = waits.filter(|_| to < object).map(|under| under.ticket) {
                     self.give_up(ticket, Refusal::Later, effects);
                 }
@@ -412,10 +417,13 @@ impl Home {
         let replaces = || self.under.values().filter(|under| is_there(&under.change)).count();
         let is_full = self.under.len() >= self.bounds.most
             || (is_there(&change) && replaces() >= REPLACES_MAX);
+        // Rule 1: while a change of the object's names is pending, another change must be retried
+        // later.
         if is_full || change.objects().any(|one| self.is_under(one)) {
             effects.push(Effect::Refused(ticket, Refusal::Later));
             return;
         }
+        // Rule 2: an object cannot lose a name that it does not have.
         if change.from.as_ref().is_some_and(|(_, is_had)| !is_had) {
             effects.push(Effect::Refused(ticket, Refusal::Gone));
             return;
@@ -469,10 +477,13 @@ impl Home {
     fn end(&mut self, now: Time, under: Under, effects: &mut Vec<Effect>) {
         let Under { ticket, change, version, .. } = under;
         if let Some((place, over, peer)) = change.over_there() {
+            // Rule 13: this home remembers the complete replacement for one more window.
             let it = Yield { over, place, to: change.object, number: ticket.0 };
             self.lately.push_back((now + self.bounds.window, peer, it));
             self.lately.drain(..self.lately.len().saturating_sub(LATELY_MAX));
         }
+        // Rule 6: the change is stored, so the call is answered and the loss of a name is
+        // announced.
         effects.push(Effect::Done(ticket, version));
         effects.extend(change.closes().map(Effect::Open));
         let (there, here) = (change.over_there(), change.over_here());
@@ -502,21 +513,26 @@ impl Home {
         let closes = closes.filter(|_| change.over.is_none() || !self.is(Mutant::ReplacesFull));
         let there = change.over_there();
         if let (Step::Leave, Some(parent)) = (step, parent) {
+            // Rule 3: a directory needs permission before it gets another parent.
             under.step = Step::Leave;
             effects.push(Effect::Leave(ticket, object, parent));
         } else if step <= Step::Turn && there.is_some() {
+            // Rule 11: all leases on the object are recalled before the yield.
             under.step = Step::Turn;
             effects.push(Effect::Turn(ticket, object));
         } else if let (true, Some((to, over, _))) = (step <= Step::Yield, &there) {
             under.step = Step::Yield;
             effects.push(Effect::Yield(ticket, object, to.clone(), *over));
         } else if let (true, Some(to)) = (step <= Step::Claim && there.is_none(), to) {
+            // Rule 4: the object claims the name before it gets the name.
             under.step = Step::Claim;
             effects.push(Effect::Claim(ticket, object, to, change.over_here()));
         } else if let (true, Some(closes)) = (step <= Step::Close, closes) {
+            // Rule 5: the directory is closed before it loses its name, so that it stays empty.
             under.step = Step::Close;
             effects.push(Effect::Close(ticket, closes));
         } else {
+            // Rule 6: all conditions hold, so the metadata files are changed in one write.
             under.step = Step::Store;
             effects.push(Effect::Store(ticket, change.clone()));
         }
@@ -529,6 +545,7 @@ impl Home {
         had: Result<(), Refusal>,
         effects: &mut Vec<Effect>,
     ) {
+        // Rule 7: a reply that arrives after the change was given up is ignored.
         let Some(mut under) = self.take(ticket) else { return };
         #[cfg(feature = "mutants")]
         let had = if self.is(Mutant::TakesRefused) && under.step < Step::Store {
@@ -571,6 +588,7 @@ impl Home {
             }
             (Step::Leave, Ok(())) => Step::Turn,
             (Step::Turn, Ok(())) => {
+                // Rule 11: the recall has no time limit, so the time limit of the yield begins now.
                 under.until = now + self.bounds.patience;
                 Step::Yield
             }
@@ -588,6 +606,7 @@ impl Home {
         }
     }
 
+    /// Rule 7: gives a change up without effect.
     fn give_up(&mut self, ticket: Ticket, refusal: Refusal, effects: &mut Vec<Effect>) {
         let Some(under) = self.take(ticket) else { return };
         if under.step >= Step::Close {

@@ -108,6 +108,7 @@ impl Moves {
     pub fn new(now: Time, root: FileId, stored: Option<Move>) -> Self {
         Self {
             root,
+            // Rule 4: the stored permission is still valid after a restart.
             state: stored.map_or(State::Idle, |given| State::Given { given, ask: now }),
             last_call: 0,
             #[cfg(feature = "mutants")]
@@ -127,6 +128,7 @@ impl Moves {
             Event::Ask(ticket, asked) => self.ask(now, ticket, asked, effects),
             Event::Above(call, above) => self.above(now, call, above, effects),
             Event::Noted => {
+                // Rule 3: permission is granted when it is on stable storage.
                 if let State::Noting { ticket, asked } = self.state {
                     self.state = State::Given { given: asked, ask: now + PEER_RETRY_DELAY };
                     effects.push(Effect::Given(ticket));
@@ -160,6 +162,8 @@ impl Moves {
             effects.push(Effect::Given(ticket));
             return;
         }
+        // Rule 1: one move has permission at a time, so a request during another move must be
+        // retried later.
         match self.state {
             State::Idle => {
                 let until = now + ANCESTRY_TIMEOUT;
@@ -178,6 +182,8 @@ impl Moves {
         if call.0 != self.last_call {
             return;
         }
+        // Rules 2 and 5: if the directory is gone, its home did not reply, or the chain is too
+        // long, the request must be retried later.
         let Some(above) = above.filter(|_| depth < DEPTH_MAX) else {
             self.state = State::Idle;
             effects.push(Effect::Later(ticket));
@@ -188,8 +194,8 @@ impl Moves {
         self.look(effects);
     }
 
-    /// Checks the current ancestor: refuses the move, grants permission at the root, or asks for
-    /// the ancestor's parent.
+    /// Rule 2: checks the current ancestor: refuses the move, grants permission at the root, or
+    /// asks for the ancestor's parent.
     fn look(&mut self, effects: &mut Vec<Effect>) {
         let State::Looking { ticket, asked, at, .. } = self.state else { return };
         if at == asked.directory {
@@ -210,6 +216,7 @@ impl Moves {
                 self.state = State::Idle;
                 effects.push(Effect::Later(ticket));
             }
+            // Rule 3: the directory's home is asked each second if the move is still pending.
             State::Given { given, ask } if ask <= now => {
                 self.state = State::Given { given, ask: now + PEER_RETRY_DELAY };
                 effects.push(Effect::AskEnded(given));

@@ -184,6 +184,8 @@ impl Names {
                 self.retire(ticket, directory, claims, effects);
             }
             Event::Left(place, object) => {
+                // Rule 8: the home of an object that has lost a name is asked if the object has the
+                // name.
                 let is_free = !self.work.contains_key(&place);
                 if is_free && !self.closed.contains_key(&place.directory) {
                     self.work.insert(place.clone(), Work::Sweeping);
@@ -236,16 +238,22 @@ impl Names {
         let yielded = yielded || self.is(Mutant::TakesYielded);
         #[cfg(feature = "mutants")]
         let other = other.filter(|_| !self.is(Mutant::TakesNames));
+        // Rules 5 and 6: a claim during another operation on the name, or in a closed directory,
+        // must be retried later.
         if is_closed || self.work.contains_key(&place) {
             effects.push(Effect::Later(ticket));
             return;
         }
         match other {
+            // Rule 2: an object that has claimed the name may claim it again.
             Some(other) if other == object => effects.push(Effect::Granted(ticket)),
+            // Rule 3: another object has claimed the name, so the home of that object is asked.
             Some(other) => {
                 self.work.insert(place.clone(), Work::Asking { ticket, object });
                 self.ask(place, (other, yielded.then_some(object)), false, effects);
             }
+            // Rule 1: a claim of a name without a claim record is granted when the new record is
+            // stored.
             None => {
                 effects.push(Effect::Note(place.clone(), object));
                 self.work.insert(place, Work::Noting(ticket));
@@ -266,6 +274,7 @@ impl Names {
         }
         let first = Place { directory, name: Vec::new() };
         let inside = self.work.range(first..).take_while(|(place, _)| place.directory == directory);
+        // Rule 7: a directory is not empty while a claim of a name in it is pending.
         if inside.into_iter().any(|(_, work)| !matches!(work, Work::Sweeping)) {
             effects.push(Effect::Full(ticket));
             return;
@@ -285,7 +294,11 @@ impl Names {
         match self.work.remove(&place) {
             Some(Work::Asking { ticket, object }) => match stands {
                 Stands::Yes => effects.push(Effect::Exists(ticket)),
+                // Rule 4: the home of the other object did not reply, so the claimant must retry
+                // later.
                 Stands::Unknown => effects.push(Effect::Later(ticket)),
+                // Rule 3: the other object does not have the name, so the claim record is
+                // overwritten.
                 Stands::No => {
                     effects.push(Effect::Note(place.clone(), object));
                     self.work.insert(place, Work::Noting(ticket));
@@ -294,6 +307,8 @@ impl Names {
             Some(Work::Sweeping) => {
                 #[cfg(feature = "mutants")]
                 let stands = if self.is(Mutant::DropsStanding) { Stands::No } else { stands };
+                // Rule 8: the home confirms that the object does not have the name, so the claim
+                // record is removed.
                 if stands == Stands::No {
                     effects.push(Effect::Drop(place));
                 }
@@ -302,6 +317,7 @@ impl Names {
         }
     }
 
+    /// Rule 6: handles the reply of a home about a name in a directory that is to be removed.
     fn stands_inside(
         &mut self,
         call: Call,

@@ -180,12 +180,16 @@ impl Peers {
                     effects.push(Effect::Note(peer, other.noted));
                 }
                 let Noted { epoch: last, before, stamp } = other.noted;
+                // Rule 4: the starting peer has already begun its new epoch, so the reply contains
+                // the previous epoch.
                 let epoch = if epoch == last { before } else { last };
                 effects.push(Effect::Answer(peer, Known { epoch, stamp }));
             }
             Event::Answered(peer, epoch, known) => self.answered(peer, epoch, known, effects),
             Event::Heard(peer, known) => self.heard(peer, known, effects),
             Event::Unlike(peer) => {
+                // Rule 6: a peer uses a different consistency mode, so this starting metaserver
+                // never serves.
                 if self.state == State::Asking {
                     self.state = State::Refused;
                     effects.push(Effect::Unlike(peer));
@@ -198,11 +202,14 @@ impl Peers {
         }
         if self.state == State::Asking {
             for (peer, other) in &mut self.others {
+                // Rule 1: each peer is asked for its record each second until it replies.
                 if other.ask.is_some_and(|time| time <= now) {
                     other.ask = Some(now + PEER_RETRY_DELAY);
                     effects.push(Effect::Hello(*peer));
                 }
             }
+            // Rule 3: all peers have replied or are excluded from the wait, and no record was
+            // later.
             if self.others.values().all(|other| other.ask.is_none()) {
                 self.state = State::Open;
                 effects.push(Effect::Open);
@@ -210,8 +217,8 @@ impl Peers {
         }
     }
 
-    /// Admits a call of this caller that names the caller's epoch and the epoch of this metaserver
-    /// (rule 5).
+    /// Rule 5: admits a call of this caller that names the caller's epoch and the epoch of this
+    /// metaserver.
     ///
     /// # Errors
     /// Returns a refusal if the call must have no effect.
@@ -256,6 +263,7 @@ impl Peers {
         let Some(other) = self.others.get_mut(&peer) else { return };
         match self.state {
             State::Asking => {}
+            // Rule 7: a later epoch of this metaserver exists, so this epoch is superseded.
             State::Open if known.epoch > self.epoch => {
                 self.state = State::Refused;
                 effects.push(Effect::Over(peer, known));
@@ -267,6 +275,7 @@ impl Peers {
         let is_older = known.is_beyond(self.stored);
         #[cfg(feature = "mutants")]
         let is_older = is_older && self.mutant != Some(Mutant::ServesOlder);
+        // Rule 2: the record of a peer is later than the storage, so this metaserver never serves.
         if is_older {
             self.state = State::Refused;
             effects.push(Effect::Older(peer, known));
@@ -277,6 +286,7 @@ impl Peers {
     fn heard(&mut self, peer: Peer, heard: Known, effects: &mut Vec<Effect>) {
         let Some(other) = self.others.get_mut(&peer) else { return };
         let is_later = other.noted.began(heard.epoch);
+        // Rule 4: the record is stored whenever one of its values grows.
         if is_later || heard.stamp > other.noted.stamp {
             other.noted.stamp = other.noted.stamp.max(heard.stamp);
             effects.push(Effect::Note(peer, other.noted));

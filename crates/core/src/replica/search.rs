@@ -100,6 +100,7 @@ impl Search {
                 let peers: Vec<Peer> = others.iter().map(|(peer, _)| *peer).collect();
                 return Self::among(&peers, effects);
             }
+            // Rule 3: the directory's home is asked which object has claimed the name.
             Order::Constant => {
                 effects.push(Effect::Named(directory));
                 return Self::asking(VecDeque::new(), 1);
@@ -110,7 +111,8 @@ impl Search {
         search
     }
 
-    /// Starts a part of a tree search, which asks all of these peers.
+    /// Rule 2: starts a part of a tree search, which asks all of these peers: the first peer of
+    /// each half receives the rest of the half as a list.
     #[must_use]
     pub fn among(peers: &[Peer], effects: &mut Vec<Effect>) -> Self {
         let halves = peers.split_at(peers.len().div_ceil(2));
@@ -135,10 +137,13 @@ impl Search {
     /// Handles a reply; returns false when the search has ended.
     pub fn step(&mut self, answer: Answer, effects: &mut Vec<Effect>) -> bool {
         match answer {
+            // Rule 4: the first positive reply ends the search.
             Answer::Found(object) => {
                 effects.push(Effect::Found(object));
                 return false;
             }
+            // Rule 3: the home of the object that has claimed the name is asked for the metadata
+            // file.
             Answer::Claimed(object) => {
                 effects.push(Effect::Fetch(object));
                 return true;
@@ -168,11 +173,14 @@ impl Search {
         if self.asked > 0 {
             return true;
         }
+        // Rule 1: the next peer is asked after the previous peer did not have the name.
         if let Some(next) = self.to_ask.pop_front() {
             self.asked = 1;
             effects.push(Effect::Search(next, Vec::new()));
             return true;
         }
+        // Rule 4: the result is unknown if a peer did not reply, and otherwise no object has the
+        // name.
         effects.push(if self.is_unknown { Effect::Unknown } else { Effect::Nowhere });
         false
     }

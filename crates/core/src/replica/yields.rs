@@ -126,11 +126,13 @@ impl Yields {
                 self.given.insert(it.over, Given { it, again, asks: None });
             }
             Event::Kept(over, number) => {
+                // Rule 3: the yield ends, because its change is given up.
                 if self.given.get(&over).is_some_and(|given| given.it.number == number) {
                     self.given.remove(&over);
                 }
             }
             Event::Lost(over, place) => {
+                // Rule 3: the yield ends, because the name is lost.
                 if self.given.get(&over).is_some_and(|given| given.it.place == place) {
                     self.given.remove(&over);
                 }
@@ -144,6 +146,8 @@ impl Yields {
                     return;
                 };
                 (given.asks, given.again) = (None, now + PEER_RETRY_DELAY);
+                // Rule 4: the other object does not have the name, so the old object keeps it and
+                // the yield ends.
                 if stands == Stands::No {
                     let over = *over;
                     self.given.remove(&over);
@@ -158,6 +162,7 @@ impl Yields {
             }
         }
         for given in self.given.values_mut() {
+            // Rule 4: the other home is asked each second while no report arrives.
             if given.asks.is_none() && given.again <= now {
                 self.last_call += 1;
                 let call = Call(self.last_call);
@@ -167,8 +172,8 @@ impl Yields {
         }
     }
 
-    /// Returns true if a name may be yielded: the object yields no other name and yields to no
-    /// other object, and the table is not full.
+    /// Rule 1: returns true if a name may be yielded: the object yields no other name and yields to
+    /// no other object, and the table is not full.
     #[must_use]
     pub fn may(&self, it: &Yield) -> bool {
         match self.given.get(&it.over) {
@@ -190,8 +195,8 @@ impl Yields {
         given.is_some_and(|given| (&given.it.place, given.it.to) == (place, to))
     }
 
-    /// If an object yields a name and so must be hidden, returns the object that is to get the
-    /// name.
+    /// Rule 2: if an object yields a name and so must be hidden, returns the object that is to get
+    /// the name.
     #[must_use]
     pub fn hides(&self, object: FileId) -> Option<FileId> {
         #[cfg(feature = "mutants")]
@@ -201,8 +206,8 @@ impl Yields {
         self.given.get(&object).map(|given| given.it.to)
     }
 
-    /// Returns true if a name was lost so recently that a search without a result does not prove
-    /// its absence.
+    /// Rule 5: returns true if a name was lost so recently that a search without a result does not
+    /// prove its absence.
     #[must_use]
     pub fn was_lost(&self, now: Time, place: &Place) -> bool {
         #[cfg(feature = "mutants")]
