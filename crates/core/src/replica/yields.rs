@@ -121,6 +121,7 @@ impl Yields {
     /// Handles one event, and appends the resulting actions in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
+            // Rule 6: a home that starts also records the yields that its peers report.
             Event::Yielded(it) => {
                 let again = now + PEER_RETRY_DELAY;
                 self.given.insert(it.over, Given { it, again, asks: None });
@@ -136,6 +137,7 @@ impl Yields {
                 if self.given.get(&over).is_some_and(|given| given.it.place == place) {
                     self.given.remove(&over);
                 }
+                // Rule 6: a name that was lost in an earlier epoch is remembered as well.
                 let until = now + self.bounds.window;
                 self.ends.push_back((until, place.clone()));
                 self.lost.insert(place, until);
