@@ -275,8 +275,7 @@ proptest! {
                     let (origin, connection) = came(address(1, connected.0), true, connected.1);
                     Event::Call { origin, connection, call, harm }
                 }
-                // A server abandons a call whose change was made only when it is about to end, so
-                // the test skips the event.
+                // A server abandons a call after its change only at its end.
                 (_, Some(Event::Abandoned { ticket })) if made.contains(&ticket) => continue,
                 (_, Some(event)) => event,
                 (_, None) => continue,

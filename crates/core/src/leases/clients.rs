@@ -18,9 +18,9 @@
 //! 6. Otherwise it recovers in two phases. First it waits until each client on the list has
 //!    reclaimed its leases, has called with a greater instance, or is gone or forgotten; or until
 //!    the longest term and the allowance for drift have passed since the start. Then it waits until
-//!    each client has written back late data; or until the write slack has passed since the end of
-//!    the first phase and since the last WRITE of late data, which extends the wait by at most
-//!    `slack_max`.
+//!    each client has written back late data; or until the write slack has passed since that time
+//!    limit of the first phase and since the last WRITE of late data, which extends the wait by at
+//!    most `slack_max`.
 //! 7. During recovery, only clients on the list are admitted.
 //! 8. The server refuses a call that names another epoch than the server's epoch.
 //! 9. A client of instance zero (a client of NQNFS) has no memory of a restart: it reclaims
@@ -542,6 +542,8 @@ impl Clients {
 
 impl Recovery {
     fn due(&self, terms: &Terms) -> Time {
+        // Rule 6: the write slack counts from the time limit of the first phase, even if that phase
+        // ended earlier.
         let slack = self.end.max(self.last_write) + terms.write_slack;
         slack.min(self.end + terms.slack_max)
     }

@@ -10,8 +10,8 @@
 //! 4. A failed release is retried a second later. The callers that waited for the failed release
 //!    must retry later.
 //! 5. The changes of an object that is gone are not released.
-//! 6. If too many objects have changes to release, the changes of the oldest object are released
-//!    at once.
+//! 6. If too many objects have changes to release, the changes of the object whose release is due
+//!    first are released at once.
 
 use std::collections::BTreeMap;
 
@@ -153,6 +153,7 @@ impl Changes {
         // Rule 1: the release is sent one second after the last WRITE, and at the latest a window
         // after the first WRITE that was not released.
         changed.due = (now + self.bounds.release).min(first + self.bounds.window);
+        // Rule 6: the release that is due first is sent now.
         if self.changed.len() > self.bounds.most {
             let resting = self.changed.iter().filter(|(_, changed)| changed.on_its_way.is_none());
             let oldest = resting.min_by_key(|(_, changed)| changed.due).map(|(object, _)| *object);

@@ -294,8 +294,7 @@ impl Service {
         };
         let by = (authority, row.by_client);
         let claimed = credential::claimed(&call.credential).and_then(|claimed| {
-            // NULL has no effect and only shows that the server runs, so the server answers NULL
-            // for clients without access as well.
+            // NULL has no effect, so clients without access receive a reply as well.
             let is_null = call.procedure == table::NULL;
             let is_heard = is_null || self.is_heard(&arrival, &exports, claimed.as_ref(), by);
             if is_heard { Ok(claimed) } else { Err(AuthStatus::TooWeak) }
@@ -311,8 +310,7 @@ impl Service {
             self.leases.tell(arrival.now);
         }
         let harm = row.keep.harm();
-        // Only the duplicate request cache uses the exact sender, so the code computes the sender
-        // only for calls that the cache stores.
+        // Only the duplicate request cache needs the exact sender.
         let sender = harm.map(|_| credential::sender(claimed.as_ref(), arrival.trust));
         let service = Arc::clone(self);
         let context = Context { service, exports, claimed, arrival, leased: None, by };

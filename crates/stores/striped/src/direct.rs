@@ -94,8 +94,7 @@ impl Striped {
             let none = Bytes::new();
             let done = self.names.write(caller, object, 0, none, Stability::Unstable).await;
             let verifier = done.result?.verifier;
-            // A client with a write layout can also read the objects, so give no layout to a caller
-            // without read permission.
+            // A client with a write layout can also read the objects.
             if self.names.read(caller, object, 0, 0).await.is_err() {
                 return Ok(None);
             }
@@ -116,8 +115,7 @@ impl Striped {
         let file = self.file(object);
         let alone = if writes { self.names.alone(object).await? } else { Alone::default() };
         if let (true, Data::OnIods(objects)) = (self.options.shared, &*file.read().await) {
-            // Another metaserver may have assigned the last owner number, which only the iods
-            // store. So query the iods again.
+            // Another metaserver may have assigned the last owner number: query the iods again.
             objects.doubt();
         }
         let mut data = self.alone(object, &file).await?;

@@ -142,15 +142,12 @@ impl LeasedStore {
             && is_first(place)
             && asked.is_some_and(Asked::names_base);
         let alone = self.before_change(&id, access, attributes.file_type).await?;
-        // A recall of other servers' leases is worth its cost for a read lease on the first object
-        // of a call, because the lease saves later calls: a client searches a directory once for
-        // each name, and reads the attributes of a file repeatedly. For all other opportunistic
-        // requests the server recalls no leases of other servers.
+        // An opportunistic request recalls leases of other servers only for a read lease on the
+        // first object of a call: a client searches a directory once for each name.
         let is_worth_it = |ask: Ask| is_first(place) && ask.kind == Kind::Read;
         let is_opportune = ask.is_some_and(|ask| ask.opportune && !is_worth_it(ask));
-        // The local-access interlock must exist before the server reads the attributes for the
-        // reply. Otherwise a local program could change the object after the read and before the
-        // interlock, and the client would cache outdated attributes under the lease.
+        // The interlock must precede the read of the attributes. Otherwise a local program could
+        // change the object in between, and the client would cache outdated attributes.
         let (grant, is_guarded) = self.guarded(&turn, &id, grant, is_opportune).await;
         let is_reclaimed = || ask.is_some_and(|ask| ask.reclaim) && self.leases.standing().1;
         let goes_on = grant
