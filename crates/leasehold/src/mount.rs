@@ -225,7 +225,7 @@ fn with_leases(
     match nfs.leases() {
         Some(leases) if leases.leases_names() => {}
         Some(_) => {
-            tracing::info!("the server grants leases on files only: cached names expire by time")
+            tracing::info!("the server grants leases on files only: cached names expire by time");
         }
         None => {
             let text = "the server grants no leases here: this mount is close-to-open";

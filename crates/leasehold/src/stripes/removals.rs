@@ -76,7 +76,7 @@ pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
         Ok(false) => tracing::debug!(%directory, "the names do not belong to this state directory"),
         Err(error) => {
             tracing::debug!(%directory, %error,
-                "cannot write the identity of the volume into the names")
+                "cannot write the identity of the volume into the names");
         }
     }
 }

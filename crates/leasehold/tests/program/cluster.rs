@@ -537,7 +537,7 @@ fn unreachable_iod_is_reported_in_time() {
     loop {
         match read_status(at, &file) {
             told if told == jukebox => {
-                assert!(begun.elapsed() < TIMEOUT, "the retries do not end")
+                assert!(begun.elapsed() < TIMEOUT, "the retries do not end");
             }
             told => break assert_eq!(told, io),
         }

@@ -4,9 +4,8 @@
 //!   its `open` waits until the server releases the kernel's lease, or until the kernel's time
 //!   limit (`/proc/sys/fs/lease-break-time`, 45 s). The kernel refuses the lease if a program
 //!   already has the file open.
-//! - Names: notifications, as for [`crate::change_detector`], which arrive after the change.
-//! Names: the notifications that [`crate::change_detector`] also uses. They arrive only after the
-//! change.
+//! - Names: the notifications that [`crate::change_detector`] also uses. They arrive only after
+//!   the change.
 //!
 //! The store refuses and counts a guard for which a resource is missing: an entry in this table, or
 //! a watch or memory of the kernel. The client then gets no lease, so no client caches without the
