@@ -506,7 +506,8 @@ fn a_restart_loses_nothing(options: &str) {
         .map(|seed| {
             let mut python = Command::new("python3");
             python.args(["-c", WRITER]).arg(mounted.path(&seed.to_string())).arg(&end);
-            python.arg(seed.to_string()).stdout(Stdio::piped()).spawn().expect("it is there")
+            python.arg(seed.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            python.spawn().expect("it is there")
         })
         .collect();
     // Until a restart has lost uncommitted data at the server.
@@ -522,7 +523,9 @@ fn a_restart_loses_nothing(options: &str) {
     fs::write(&end, "").expect("our own folder can be written to");
     for (seed, writer) in (0_u8..).zip(writers) {
         let done = writer.wait_with_output().expect("it is our child");
-        let written: u32 = String::from_utf8_lossy(&done.stdout).trim().parse().expect("a number");
+        let complaint = String::from_utf8_lossy(&done.stderr);
+        let written = String::from_utf8_lossy(&done.stdout).trim().parse::<u32>();
+        let written = written.unwrap_or_else(|_| panic!("writer {seed} ended: {complaint}"));
         let pieces = (0..written).map(|piece| {
             let byte = (u32::from(seed) + piece) % 251;
             vec![u8::try_from(byte).expect("it is below 251"); 100_000]
