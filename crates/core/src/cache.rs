@@ -763,7 +763,7 @@ impl<E: Clone> Cache<E> {
         } else {
             self.names.forget(directory, name, &mut idle);
         }
-        // A target without a cached name is idle, even if this name was never cached.
+        // The target is idle if no cached name leads to it, even if this call cached no name.
         idle.extend(target.filter(|object| !self.names.lead_to(*object)));
         tell_idle(idle, effects);
     }

@@ -29,7 +29,7 @@ use crate::server_state::Serving;
 /// The time that a server may take to complete the calls in progress when it ends.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The interval between checks if the new process serves.
+/// The interval between checks whether the new process serves.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The reply of a server that can be restarted.

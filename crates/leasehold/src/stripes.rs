@@ -230,7 +230,7 @@ pub(crate) fn open_iods(
     join((layout, &turns), names, parts, Some(&cluster), iod, join_group)
 }
 
-/// The maximum number of checks if the first metaserver has created the volume.
+/// The maximum number of checks whether the first metaserver has created the volume.
 const TRIES: u32 = 150;
 
 fn labels<F>(parts: &[Part<F>]) -> Vec<String> {

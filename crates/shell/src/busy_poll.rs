@@ -45,7 +45,7 @@ pub(crate) enum Look {
     Crowded,
 }
 
-/// The record of successful and failed polls, from which the loop decides if it polls.
+/// The record of successful and failed polls, from which the loop decides whether it polls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spin {
     credit: u32,

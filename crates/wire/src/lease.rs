@@ -70,7 +70,7 @@ xdr_struct! {
         pub epoch: u64,
     }
 
-    /// The terms of a requested lease.
+    /// The type and the duration of a requested lease.
     #[doc(alias = "lease_terms")]
     #[derive(Copy)]
     pub struct Terms {

@@ -443,7 +443,8 @@ impl<E> File<E> {
         there.max(self.reach())
     }
 
-    /// Returns the end of the data and of the size that the server lacks.
+    /// Returns the larger offset of two: the end of the data, and the file size, that the server
+    /// lacks.
     fn reach(&self) -> u64 {
         let set = self.altered.as_ref().map_or(0, Altered::reach);
         self.extents.unsaved_end().max(set)

@@ -84,7 +84,7 @@ enum State {
         ticket: Ticket,
         asked: Move,
     },
-    /// The move has permission; at the given time the directory's home is asked if the move is
+    /// The move has permission; at the given time the directory's home is asked whether the move is
     /// still pending.
     Given {
         given: Move,
@@ -216,7 +216,7 @@ impl Moves {
                 self.state = State::Idle;
                 effects.push(Effect::Later(ticket));
             }
-            // Rule 3: the directory's home is asked each second if the move is still pending.
+            // Rule 3: each second, ask the directory's home whether the move is still pending.
             State::Given { given, ask } if ask <= now => {
                 self.state = State::Given { given, ask: now + PEER_RETRY_DELAY };
                 effects.push(Effect::AskEnded(given));

@@ -173,9 +173,10 @@ impl Drop for Mounted<'_> {
     }
 }
 
-/// The maximum time that a metaserver may take to start, and the interval between checks if it
-/// serves.
+/// The maximum time that a metaserver may take to start.
 const START: Duration = Duration::from_secs(60);
+
+/// The interval between two checks whether the metaserver serves.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// The interval between checks of a running cluster.

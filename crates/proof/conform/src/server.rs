@@ -269,7 +269,7 @@ impl Server {
         Ok(())
     }
 
-    /// Fetches the server's limits, and checks if it trusts its callers.
+    /// Fetches the server's limits, and checks whether it trusts its callers.
     fn learn(&mut self, talk: &Talk) -> Result<(), Problem> {
         let (Some(root), Some(place)) = (self.root3, self.place.version3) else {
             return Ok(());

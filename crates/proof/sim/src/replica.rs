@@ -76,7 +76,7 @@ pub enum ReplicaMutant {
     /// A metaserver closes a directory for its removal without asking its peers if the directory
     /// has names.
     ClosesFull,
-    /// A directory stays open for new names after a peer has asked if it is empty.
+    /// A directory stays open for new names after a peer has asked whether it is empty.
     LeavesOpen,
     /// Metaservers do not claim names.
     ClaimsNothing,

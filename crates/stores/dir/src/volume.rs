@@ -42,8 +42,8 @@ pub(crate) struct Volume {
     pub(crate) properties: Properties,
     /// The kind of the file system.
     pub(crate) kind: file_system::Kind,
-    /// The bytes that were written recently and that btrfs may not count yet; always 0 on other
-    /// kinds.
+    /// The number of recently written bytes that btrfs may not have added to its used space yet;
+    /// always 0 on other file systems.
     pub(crate) unsettled: Unsettled,
     /// True if the sync of a directory includes the inodes of its new names.
     pub(crate) syncs_names: bool,

@@ -342,7 +342,7 @@ impl Node {
     }
 
     /// Handles the report that an object has lost a name. If this metaserver is the home of the
-    /// directory, checks if the reservation of the name must be removed.
+    /// directory, checks whether the reservation of the name must be removed.
     pub(crate) fn has_left(&mut self, left: Place, object: FileId) {
         let noted = self.disk.notes.get(&left).map(|note| note.object);
         // Check the reservation if it belongs to any object of the same home, and not only to this

@@ -487,7 +487,7 @@ pub async fn probe(files: &impl Files) -> Result<(), FsError> {
 
 /// Translates an error about a file or directory of this iod for the client. The handle and the
 /// name in such an error belong to the iod, and the client knows neither of them. The metaserver
-/// checks if the client's own file still exists.
+/// checks whether the client's own file still exists.
 fn ours(error: FsError) -> FsError {
     if matches!(error, FsError::Stale | FsError::NotFound) { FsError::Io } else { error }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Control {
     changed: Condvar,
 }
 
-/// The interval at which a waiting thread checks if the cable still exists.
+/// The interval at which a waiting thread checks whether the cable still exists.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 impl Control {

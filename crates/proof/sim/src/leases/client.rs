@@ -162,7 +162,7 @@ pub(super) struct Client {
     now: Time,
     instance: u64,
     epoch: u64,
-    /// True if the client does not know if the server still has the change.
+    /// True if the client does not know whether the server still has the change.
     lost: bool,
     holder: Holder,
     caches: Vec<Cache>,

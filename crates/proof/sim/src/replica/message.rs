@@ -84,7 +84,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// Converts an answer to the question if an object has a name.
+    /// Converts an answer to the question whether an object has a name.
     pub(super) fn stands(&self) -> Stands {
         if *self == Self::Is(true) {
             Stands::Yes
