@@ -36,7 +36,6 @@ type Table = Vec<Vec<f64>>;
 ///
 /// # Errors
 /// Open classes or load-dependent centres, which the method does not support.
-/// Open classes or load-dependent centres, which the method does not cover.
 pub fn bard_schweitzer(network: &Network) -> Result<Solution, SolveError> {
     let iteration = Iteration::new(network)?;
     let shift = iteration.zeros();

@@ -18,7 +18,6 @@ const TOLERANCE: f64 = 1e-9;
 ///
 /// # Errors
 /// Open classes or load-dependent centres, which the method does not support.
-/// Open classes or load-dependent centres, which the method does not cover.
 pub fn linearizer(network: &Network) -> Result<Solution, SolveError> {
     let iteration = Iteration::new(network)?;
     let full = iteration.population.clone();
