@@ -161,7 +161,7 @@ mod tests {
         let uncommented: String = commented()
             .lines()
             .filter_map(|line| match line.strip_prefix("# ") {
-                Some(line) if line.starts_with('[') || is_option(line) => Some(line),
+                Some(line) if is_table(line) || is_option(line) => Some(line),
                 Some(_) => None,
                 None => Some(line),
             })
@@ -171,6 +171,11 @@ mod tests {
         assert_eq!(all.export[0].get_ref().client[0].uid_map.len(), 2);
         assert!(all.server.threads.is_some() && all.limits.transfer_size.is_some());
         assert!(all.iod.is_some() && plain.iod.is_none());
+    }
+
+    /// The last line of a comment may be `[default: 3]`.
+    fn is_table(line: &str) -> bool {
+        line.starts_with('[') && !line.starts_with("[default: ")
     }
 
     fn is_option(line: &str) -> bool {
