@@ -109,5 +109,5 @@ fn an_impossible_test_is_reported() {
     let port = server.port();
     drop(server);
     let gone = support::try_run_at(port, None, &[]).expect_err("no program listens there");
-    assert!(gone.contains("takes no connection"), "{gone}");
+    assert!(gone.contains("accepts no connection"), "{gone}");
 }
