@@ -184,7 +184,7 @@ pub fn conform(
         select::all().position(|case| case.to_string() == one.listed.to_string())
     });
     let name = &server.place.name;
-    let left = left.err().map(|Problem(why)| format!("the directory {name} remains: {why}"));
+    let left = left.err().map(|Problem(why)| format!("the directory {name} is left behind: {why}"));
     let summary = Summary { left, ..Summary::of(&finished) };
     reporter.end(&finished, &server, options.timings).map_err(unwritten)?;
     if let Some(path) = &options.junit {
