@@ -143,7 +143,10 @@ fn a_mount_accepts_the_options_of_the_kernels_client() {
     let done = command.arg("mount").arg(source).arg(folder.path()).args(["-o", &line]).output();
     let done = done.expect("it was built");
     let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success() && said.contains("the option mountproto=tcp has no effect"), "{said}");
+    assert!(
+        done.status.success() && said.contains("the option mountproto=tcp has no effect"),
+        "{said}"
+    );
     assert!(is_mounted(folder.path()));
     // With `sync`, written data is stable when the write returns.
     let mut file = File::create(folder.path().join("file")).expect("there is room");
