@@ -21,8 +21,8 @@ same "$(owner of-root), $(owner of-1001)" "0 0, 1001 1001" "plain"
 same "$(setpriv --reuid 3100 --regid 3100 --groups $(seq -s, 2101 2116) cat of-2116)" text
 refuse setpriv --reuid 3100 --regid 3100 --groups $(seq -s, 2101 2120) cat of-2120
 
-# By default root is squashed to nobody, and its group to a group of which other users may be
-# members.
+# By default the server maps root to the anonymous user, and its group to a group of which other
+# users may be members.
 enter /squashed
 touch of-root
 as_user 1001 sh -c ': >of-1001'
