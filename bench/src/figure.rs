@@ -73,7 +73,7 @@ impl Figure {
 
     /// Returns the figure of a share with a minimum.
     pub(crate) fn share(name: String, ours: f64, least: f64) -> Self {
-        let unit = "share of what the links allow";
+        let unit = "share of the links' capacity";
         let medians = Medians { ours, other: least, unit };
         let (target, holds) = (format!(">={least} to the knee"), ours >= least);
         Self { figure: name, ours, target, unit, tier: "disk", holds, medians }

@@ -79,7 +79,7 @@ fn like_the_seed(options: &Options) -> Result<(), Box<dyn Error>> {
             let v3 = seed::written(seed::V3, seed::Disk::ONE, SEED_FILE_BYTES)?;
             Ok((v3, seed::written(seed::V2, seed::Disk::ONE, SEED_FILE_BYTES)?))
         })?;
-        let units = ("ratio of asynchronous WRITEs to those of version 2", "KB/s");
+        let units = ("ratio of asynchronous WRITEs to WRITEs of version 2", "KB/s");
         Figure::of(name.to_owned(), &samples, Target::AtLeast(7.0), units, "disk").print();
     }
     let name = "seed.find-rpcs";

@@ -211,7 +211,7 @@ const METASERVERS: &str = "Each host is a network namespace with a link of 100 M
      that the machine limited the result. The tests of names have 2 to 16 metaservers and one iod. \
      The last metaserver creates a hundred empty files, and a client at another one looks them up, \
      one after the other; `miss.ms` is the cost of one more metaserver if they are queried in \
-     sequence, as in figure 3 of Avila et al. (2004), who had 66 ms. `creates` is the files per \
+     sequence, as in figure 3 of Avila et al. (2004), with 66 ms. `creates` is the files per \
      second at 1, 2 and 4 metaservers, lazy and strict, with four clients at each that create \
      files in directories of their own. On a machine with fewer cores than processes it does not \
      predict a larger machine, but `creates.cpu` does: the processor time for a file, of all \

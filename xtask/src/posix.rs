@@ -62,7 +62,7 @@ fn document(repository: &Repository, lines: &str) -> Result<String, String> {
         "# Programs that test a file system\n\n\
          Run by `cargo xtask posix` on {} at commit {}, {}, {}. {HOW}\n\n\
          Of {} the local disk passes {on_disk}; of these the mount passes {on_both}.\n\n\
-         | program | what of it | local disk | mount | seconds on the mount | why not |\n\
+         | program | tests | local disk | mount | seconds on the mount | why not |\n\
          | --- | --- | --- | --- | --- | --- |\n",
         date.trim(),
         commit.trim(),

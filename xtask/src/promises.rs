@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::check::{Check, Tally};
 use crate::documents::in_code;
-use crate::repository::{Package, Repository};
+use crate::repository::{File, Package, Repository};
 
 /// The pages with the promises, in the order of the index.
 const PAGES: [&str; 7] = ["names", "access", "durability", "leases", "cache", "stripes", "cluster"];
@@ -31,11 +31,11 @@ struct Proof {
 
 /// Checks the numbers of the promises, their tests, and the generated table.
 pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
-    let (files, packages) = (repository.files(), repository.packages());
+    let (files, packages) = (repository.texts(), repository.packages());
     let is_test = |code: &str| {
         let Some((package, test)) = code.split_once(": ") else { return false };
         let folder = folder(repository, &packages, package);
-        folder.is_some_and(|folder| is_there(repository, &files, &folder, test))
+        folder.is_some_and(|folder| is_there(&files, &folder, test))
     };
     let (promises, proofs) = (promises(repository), proofs(repository));
     let mut faults = Vec::new();
@@ -190,13 +190,12 @@ fn folder(repository: &Repository, packages: &[Package], name: &str) -> Option<S
 
 /// Returns true if a folder has a test: a function, a file, or a name in a table with the last part
 /// of the test's path as its name.
-fn is_there(repository: &Repository, files: &[String], folder: &str, test: &str) -> bool {
+fn is_there(files: &[File], folder: &str, test: &str) -> bool {
     let name = test.rsplit("::").next().unwrap_or_default();
     let (function, entry) = (format!("fn {name}("), format!("\"{name}\""));
-    files.iter().filter(|path| path.starts_with(folder)).any(|path| {
-        let is_file = Path::new(path).file_stem().is_some_and(|stem| stem == name);
-        let text = repository.text(path).unwrap_or_default();
-        is_file || text.contains(&function) || text.contains(&entry)
+    files.iter().filter(|file| file.path.starts_with(folder)).any(|file| {
+        let is_file = Path::new(&file.path).file_stem().is_some_and(|stem| stem == name);
+        is_file || file.text.contains(&function) || file.text.contains(&entry)
     })
 }
 
@@ -222,8 +221,11 @@ mod tests {
     #[test]
     fn a_test_is_a_function_or_a_file() {
         let repository = Repository::here();
-        let files = ["tests/system/tests/kernel.rs".to_owned(), "xtask/src/promises.rs".to_owned()];
-        let has = |folder, test| is_there(&repository, &files, folder, test);
+        let files = ["tests/system/tests/kernel.rs", "xtask/src/promises.rs"].map(|path| File {
+            text: repository.text(path).unwrap_or_default(),
+            path: path.to_owned(),
+        });
+        let has = |folder, test| is_there(&files, folder, test);
         assert!(has("tests/system/", "kernel"));
         assert!(has("xtask/", "tests::a_test_is_a_function_or_a_file"));
         assert!(!has("xtask/", concat!("an", "other")));

@@ -6,9 +6,10 @@ mod idiom;
 mod text;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::check::{Check, Tally};
-use crate::repository::Repository;
+use crate::repository::{File, Repository};
 use text::Piece;
 
 /// The file of budgets, beside this crate's manifest.
@@ -17,75 +18,70 @@ const BUDGETS: &str = "xtask/prose.json";
 /// The list of idioms and the texts that the tests of this measure use.
 const OWN: &str = "xtask/src/prose";
 
-/// The kinds of prose; messages are texts that a user sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Comment,
-    Message,
-    Test,
-}
+/// The kinds of prose, as they follow an area in its name; messages are texts that a user sees.
+const COMMENTS: &str = "";
+const MESSAGES: &str = ": messages";
+const TESTS: &str = ": test names";
 
-/// The sentences of one area and the number of them that have an idiom.
-#[derive(Clone, Copy, Default)]
-struct Count {
+/// The prose of one kind in one area.
+#[derive(Default)]
+struct Area {
     sentences: usize,
-    marked: usize,
+    marks: Vec<Mark>,
 }
 
 /// A sentence with an idiom.
 struct Mark {
     path: String,
-    kind: Kind,
     piece: Piece,
     idiom: String,
 }
 
 /// Prints each sentence with an idiom below `paths`, and the share of each area.
 pub(crate) fn run(repository: &Repository, paths: &[String]) -> Tally {
-    let is_asked = |path: &str| paths.is_empty() || paths.iter().any(|one| path.starts_with(one));
-    let (counts, marks) = measure(repository, is_asked);
-    for Mark { path, kind, piece, idiom } in &marks {
-        println!("{path}:{}: {kind:?}: [{idiom}] {}", piece.line, piece.text);
+    let mut files = repository.texts();
+    files.retain(|file| paths.is_empty() || paths.iter().any(|path| file.path.starts_with(path)));
+    let areas = measure(repository, &files);
+    for area in areas.values() {
+        area.marks.iter().for_each(|mark| println!("{mark}"));
     }
-    for ((area, kind), Count { sentences, marked }) in &counts {
-        println!("{area:<28} {kind:?}: {marked} of {sentences}");
+    for (name, Area { sentences, marks }) in &areas {
+        println!("{name:<40} {} of {sentences}", marks.len());
     }
     Tally::of(true)
 }
 
 /// Writes the present counts as budgets where they are smaller.
 pub(crate) fn write(repository: &Repository) -> Tally {
-    let (counts, _) = measure(repository, |_| true);
-    let before = budgets(repository);
-    let smaller = |(key, count): (&(String, Kind), &Count)| {
-        let budget = before.get(&name(key)).copied().unwrap_or_default().min(count.marked);
-        (budget > 0).then(|| (name(key), budget))
-    };
-    let budgets: BTreeMap<_, _> = counts.iter().filter_map(smaller).collect();
+    let mut budgets = budgets(repository);
+    let areas = measure(repository, &repository.texts());
+    let marked = |name: &str| areas.get(name).map_or(0, |area| area.marks.len());
+    budgets.iter_mut().for_each(|(name, budget)| *budget = marked(name).min(*budget));
+    budgets.retain(|_, budget| *budget > 0);
     let text = serde_json::to_string_pretty(&budgets).expect("numbers can be written");
     Tally::of(repository.write(BUDGETS, &format!("{text}\n")))
 }
 
 /// Compares each area with its budget.
-pub(crate) fn check(repository: &Repository) -> Check {
+pub(crate) fn check(repository: &Repository, files: &[File]) -> Check {
     let budgets = budgets(repository);
-    let (counts, marks) = measure(repository, |_| true);
-    let counts: BTreeMap<_, _> =
-        counts.iter().map(|(key, count)| (name(key), count.marked)).collect();
     let mut faults = Vec::new();
-    for (area, marked) in &counts {
-        let budget = budgets.get(area).copied().unwrap_or_default();
-        if *marked > budget {
-            let more = format!("{area}: {marked} sentences have an idiom, the budget is {budget}");
-            faults.push(more);
-            let of_area =
-                marks.iter().filter(|mark| name(&(self::area(&mark.path), mark.kind)) == *area);
-            faults.extend(of_area.take(20).map(|mark| {
-                format!("  {}:{}: [{}] {}", mark.path, mark.piece.line, mark.idiom, mark.piece.text)
-            }));
+    for (name, Area { marks, .. }) in measure(repository, files) {
+        let (marked, budget) = (marks.len(), budgets.get(&name).copied().unwrap_or_default());
+        if marked > budget {
+            faults
+                .push(format!("{name}: {marked} sentences have an idiom, the budget is {budget}"));
+            faults.extend(marks.iter().take(20).map(|mark| format!("  {mark}")));
         }
     }
     Check { rule: "prose keeps to plain technical English", faults }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, piece: Piece { line, text }, idiom } = self;
+        write!(f, "{path}:{line}: [{idiom}] {text}")
+    }
 }
 
 fn budgets(repository: &Repository) -> BTreeMap<String, usize> {
@@ -93,81 +89,57 @@ fn budgets(repository: &Repository) -> BTreeMap<String, usize> {
     text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-fn name((area, kind): &(String, Kind)) -> String {
-    match kind {
-        Kind::Comment => area.clone(),
-        Kind::Message => format!("{area}: messages"),
-        Kind::Test => format!("{area}: test names"),
-    }
-}
-
-fn measure(
-    repository: &Repository,
-    is_asked: impl Fn(&str) -> bool,
-) -> (BTreeMap<(String, Kind), Count>, Vec<Mark>) {
-    let mut counts: BTreeMap<(String, Kind), Count> = BTreeMap::new();
-    let mut marks = Vec::new();
-    for path in repository.files() {
-        if !is_asked(&path) || path.starts_with(OWN) {
-            continue;
-        }
-        let Some(text) = repository.text(&path) else { continue };
-        for (kind, pieces) in prose(&path, &text) {
-            let count = counts.entry((area(&path), kind)).or_default();
-            count.sentences += pieces.len();
-            for piece in pieces {
-                if let Some(idiom) = idiom::find(&piece.text) {
-                    count.marked += 1;
-                    marks.push(Mark { path: path.clone(), kind, piece, idiom });
-                }
-            }
+/// Returns the prose of files by area and kind.
+fn measure(repository: &Repository, files: &[File]) -> BTreeMap<String, Area> {
+    let mut areas: BTreeMap<String, Area> = BTreeMap::new();
+    for File { path, text } in files.iter().filter(|file| !file.path.starts_with(OWN)) {
+        let folder = area(path, |folder| {
+            folder.starts_with("crates/") && repository.exists(&format!("{folder}/Cargo.toml"))
+        });
+        for (kind, pieces) in prose(path, text) {
+            let area = areas.entry(format!("{folder}{kind}")).or_default();
+            area.sentences += pieces.len();
+            let mark = |piece: Piece| {
+                let idiom = idiom::find(&piece.text)?;
+                Some(Mark { path: path.clone(), piece, idiom })
+            };
+            area.marks.extend(pieces.into_iter().filter_map(mark));
         }
     }
-    (counts, marks)
+    areas
 }
 
 /// The prose of a file by kind; a file without prose has none.
-fn prose(path: &str, source: &str) -> Vec<(Kind, Vec<Piece>)> {
+fn prose(path: &str, source: &str) -> Vec<(&'static str, Vec<Piece>)> {
     // Generated pages repeat texts of the source.
     if path.starts_with("docs/reference/") {
         return Vec::new();
     }
     if path.ends_with(".md") {
-        return vec![(Kind::Comment, text::document(source))];
+        return vec![(COMMENTS, text::document(source))];
     }
     if path.ends_with(".x") {
-        return vec![(Kind::Comment, text::description(source))];
+        return vec![(COMMENTS, text::description(source))];
     }
     if !path.ends_with(".rs") {
         return Vec::new();
     }
-    let mut prose =
-        vec![(Kind::Comment, text::comments(source)), (Kind::Test, text::tests(source))];
+    let mut prose = vec![(COMMENTS, text::comments(source)), (TESTS, text::tests(source))];
     let is_program = path.starts_with("crates/") && !path.contains("/tests");
     if is_program && !path.starts_with("crates/proof/sim") {
-        prose.push((Kind::Message, text::messages(source)));
+        prose.push((MESSAGES, text::messages(source)));
     }
     prose
 }
 
-/// The area of a file: its crate, or the folder at the top.
-fn area(path: &str) -> String {
-    let parts: Vec<_> = path.split('/').collect();
-    let depth = match parts.as_slice() {
-        ["crates", "base" | "core" | "fs" | "leasehold" | "session" | "wire", ..] => 2,
-        ["crates", ..] => 3,
-        ["docs", _] => 1,
-        ["docs", ..] => 2,
-        [_] => return "documents at the root".to_owned(),
-        _ => 1,
-    };
-    // The shell is a crate with crates below it.
-    let depth = if parts.starts_with(&["crates", "shell"]) && ["src", "tests"].contains(&parts[2]) {
-        2
-    } else {
-        depth
-    };
-    parts[..depth.min(parts.len() - 1)].join("/")
+/// Returns the area of a file: the folder of its crate, or a folder at the top or in `docs`.
+fn area(path: &str, is_crate: impl Fn(&str) -> bool) -> String {
+    let folders = path.match_indices('/').map(|(at, _)| &path[..at]);
+    if let Some(folder) = folders.clone().filter(|folder| is_crate(folder)).last() {
+        return folder.to_owned();
+    }
+    let depth = if path.starts_with("docs/") { 2 } else { 1 };
+    folders.take(depth).last().unwrap_or("documents at the root").to_owned()
 }
 
 #[cfg(test)]
@@ -176,6 +148,8 @@ mod tests {
 
     #[test]
     fn areas_are_crates_and_folders() {
+        let crates = ["crates/core", "crates/stores/dir", "crates/shell", "crates/shell/fuse"];
+        let area = |path| area(path, |folder| crates.contains(&folder));
         assert_eq!(area("crates/core/src/leases/table.rs"), "crates/core");
         assert_eq!(area("crates/stores/dir/src/lib.rs"), "crates/stores/dir");
         assert_eq!(area("crates/shell/src/own.rs"), "crates/shell");
@@ -184,5 +158,6 @@ mod tests {
         assert_eq!(area("docs/cluster.md"), "docs");
         assert_eq!(area("README.md"), "documents at the root");
         assert_eq!(area("tests/system/tests/mount.rs"), "tests");
+        assert_eq!(area("spec/lease.x"), "spec");
     }
 }

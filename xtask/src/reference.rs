@@ -13,13 +13,8 @@ const FOLDER: &str = "target/documents";
 
 /// Writes the reference into the tree.
 pub(crate) fn write(repository: &Repository) -> Tally {
-    let written = fresh(repository).and_then(|text| {
-        fs::write(repository.root().join(KEPT), text).map_err(|error| error.to_string())
-    });
-    if let Err(error) = &written {
-        println!("{KEPT} was not written: {error}");
-    }
-    Tally::of(written.is_ok())
+    let text = fresh(repository).inspect_err(|error| println!("{KEPT} was not written: {error}"));
+    Tally::of(text.is_ok_and(|text| repository.write(KEPT, &text)))
 }
 
 /// Checks that the reference in the tree equals the program's output.

@@ -48,6 +48,12 @@ impl Repository {
         String::from_utf8(fs::read(self.root.join(path)).ok()?).ok()
     }
 
+    /// Returns all tracked or new text files, in order.
+    pub(crate) fn texts(&self) -> Vec<File> {
+        let file = |path: String| Some(File { text: self.text(&path)?, path });
+        self.files().into_iter().filter_map(file).collect()
+    }
+
     /// Writes a file; prints a message and returns false on failure.
     pub(crate) fn write(&self, path: &str, text: &str) -> bool {
         let written = fs::write(self.root.join(path), text);
@@ -72,6 +78,12 @@ impl Repository {
         let json = program::output(&self.root, &words).expect("the manifests can be read");
         serde_json::from_str(&json).expect("cargo writes this format")
     }
+}
+
+/// A text file of the tree.
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 #[derive(Deserialize)]

@@ -5,7 +5,7 @@ mod source;
 
 use crate::check::Check;
 use crate::prose;
-use crate::repository::Repository;
+use crate::repository::{File, Repository};
 
 /// The largest number of lines of a file.
 const FILE_LINES_MAX: usize = 800;
@@ -41,7 +41,7 @@ const PLACES: &[&str] = &["work", "home", "root"];
 
 /// Checks every rule over the whole tree.
 pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
-    let files = read(repository);
+    let files = repository.texts();
     let over = |rule, paths: fn(&str) -> bool, faults: fn(&str) -> Vec<Fault>| Check {
         rule,
         faults: faults_in(files.iter().filter(|file| paths(&file.path)), faults),
@@ -67,7 +67,7 @@ pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
             rule: "code cites each numbered rule of a state machine",
             faults: rules::uncited(&files),
         },
-        prose::check(repository),
+        prose::check(repository, &files),
     ]
 }
 
@@ -83,18 +83,8 @@ fn without_step(files: &[File]) -> Vec<String> {
     files.iter().filter_map(test).collect()
 }
 
-struct File {
-    path: String,
-    text: String,
-}
-
 /// A violation at a line, counted from 1.
 type Fault = (usize, String);
-
-fn read(repository: &Repository) -> Vec<File> {
-    let text = |path: String| Some(File { text: repository.text(&path)?, path });
-    repository.files().into_iter().filter_map(text).collect()
-}
 
 fn faults_in<'a>(
     files: impl Iterator<Item = &'a File>,

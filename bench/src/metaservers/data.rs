@@ -160,7 +160,7 @@ fn print(name: &str, width: &Width, way: Way, points: &[&Point<'_>]) -> Result<(
     Figure::beside(format!("{name}.idle"), busiest.idle, Some(clients), unit).print();
     if is_direct {
         let step = points.windows(2).map(|two| two[1].rate / two[0].rate).fold(1.0, f64::min);
-        let units = ("times what fewer clients have, at least", "without steps");
+        let units = ("ratio to fewer clients, at least", "without steps");
         Figure::least(format!("{name}.steps"), (step, 1.0), STEP, units).print();
         let sent = points.iter().map(|point| point.sent).fold(0.0, f64::max);
         let units = ("times the data, sent by metaservers at most", "times the data, by relay");

@@ -32,20 +32,13 @@ pub(super) fn description(source: &str) -> Vec<Piece> {
     sentences(blocks(lines.into_iter()))
 }
 
-/// The sentences of a document in Markdown; tables and code are left out.
+/// The sentences of a document in Markdown.
 pub(super) fn document(text: &str) -> Vec<Piece> {
-    let mut in_code = false;
     let line = |line: &str| {
         let line = line.trim();
-        if line.starts_with("```") {
-            in_code = !in_code;
-            return None;
-        }
-        let is_prose = !in_code && !line.is_empty() && !line.starts_with(['|', '<']);
-        is_prose.then(|| line.trim_start_matches(['#', '>', ' ']).to_owned())
+        (!line.starts_with('<')).then(|| line.trim_start_matches(['>', ' ']).to_owned())
     };
-    let lines: Vec<_> = text.lines().map(line).collect();
-    sentences(blocks(lines.into_iter()))
+    sentences(blocks(text.lines().map(line)))
 }
 
 /// The names of the tests of Rust source, as words.
@@ -83,12 +76,10 @@ pub(super) fn messages(source: &str) -> Vec<Piece> {
                 }
             }
             (None, '"') if before != '\'' => (text, start) = (Some(String::new()), line),
-            (Some(_), '\\') => {
+            (Some(text), '\\') => {
                 let next = characters.next().unwrap_or(' ');
                 line += usize::from(next == '\n');
-                if let Some(text) = &mut text {
-                    text.push(' ');
-                }
+                text.push(' ');
             }
             (Some(_), '"') => {
                 let text = without_placeholders(&text.take().unwrap_or_default());
@@ -119,7 +110,8 @@ fn without_placeholders(message: &str) -> String {
     text
 }
 
-/// Lines of prose that stand together; a list item, a heading and a code block begin another block.
+/// Lines of prose that stand together. A list item and a heading begin another block, and so does each
+/// cell of a table; code is left out.
 fn blocks(lines: impl Iterator<Item = Option<String>>) -> Vec<Piece> {
     let mut blocks: Vec<Piece> = Vec::new();
     let (mut is_open, mut in_code) = (false, false);
@@ -133,15 +125,23 @@ fn blocks(lines: impl Iterator<Item = Option<String>>) -> Vec<Piece> {
             is_open = false;
             continue;
         }
-        let item = text.starts_with(['-', '*', '#', '|'])
+        if text.starts_with('|') && !in_code {
+            is_open = false;
+            let cells = text.split('|').map(|cell| Piece { line, text: cell.trim().to_owned() });
+            blocks.extend(cells);
+            continue;
+        }
+        let heading = text.starts_with('#');
+        let item = heading
+            || text.starts_with(['-', '*'])
             || text.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
-        if in_code || text.starts_with('|') {
+        if in_code {
             is_open = false;
         } else if let (true, false, Some(block)) = (is_open, item, blocks.last_mut()) {
             block.text.push(' ');
             block.text.push_str(&text);
         } else {
-            is_open = true;
+            is_open = !heading;
             let text = text.trim_start_matches(['-', '*', '#', ' ']).to_owned();
             blocks.push(Piece { line, text });
         }
@@ -199,10 +199,15 @@ mod tests {
     }
 
     #[test]
-    fn code_and_tables_of_documents_are_left_out() {
-        let text =
-            "# A title here\n\n```\nwhat is it\n```\n| what | is |\n- an item\n- another item\n";
-        let expected = [(1, "A title here"), (7, "an item"), (8, "another item")];
+    fn documents_are_read_as_blocks_without_code() {
+        let text = "# A title here\nA text.\n```\nwhat is it\n```\n| a cell | `b` |\n- an item\n- another item\n";
+        let expected = [
+            (1, "A title here"),
+            (2, "A text."),
+            (6, "a cell"),
+            (7, "an item"),
+            (8, "another item"),
+        ];
         assert_eq!(texts(document(text)), expected.map(|(line, text)| (line, text.to_owned())));
     }
 

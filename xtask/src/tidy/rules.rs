@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::File;
+use crate::repository::File;
 
 /// The folder of the state machines.
 const CORE: &str = "crates/core/src/";

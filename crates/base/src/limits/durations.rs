@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-/// The longest wait of a call before its client receives NFS3ERR_JUKEBOX (RFC 1813 2.6) and retries: a Linux
-/// client sleeps before its retry, so a shorter wait costs it time.
+/// The longest wait of a call before its client receives NFS3ERR_JUKEBOX (RFC 1813 2.6) and retries:
+/// a Linux client sleeps before its retry, so a shorter wait costs it time.
 pub const JUKEBOX_AFTER: Duration = Duration::from_secs(2);
 
 /// The delay before a metaserver repeats a request to a peer that has not answered.
@@ -30,8 +30,8 @@ pub const IOD_RECONNECT_DELAY: Duration = Duration::from_millis(200);
 /// The delay before the rebalance tries files again that it could not move.
 pub const REBALANCE_RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// The delay before a client requests a layout again after a failure. An iod may be back by then, and
-/// the cost of one request is negligible against the transfers in that time.
+/// The delay before a client requests a layout again after a failure. An iod may be back by then,
+/// and the cost of one request is negligible against the transfers in that time.
 pub const LAYOUT_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// The timeout of the messages at the end of a client.
@@ -52,7 +52,8 @@ pub const STATE_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest time for which the end of a process waits for log lines to be written.
 pub const LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The timeout of a report of an event loop. A loop blocks on nothing, but it may wait for a processor.
+/// The timeout of a report of an event loop. A loop blocks on nothing, but it may wait for a
+/// processor.
 pub const LOOP_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time after which the server gives up a reply that a control command does not read.
@@ -73,8 +74,8 @@ pub const PORTMAPPER_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The timeout of a connection to the name service and of its reply.
 pub const NAME_SERVICE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The timeout of a search for a server by name: a server answers within a fraction of a second, and the
-/// question is repeated after a second.
+/// The timeout of a search for a server by name: a server answers within a fraction of a second, and
+/// the question is repeated after a second.
 pub const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The timeout of the withdrawal of an announcement.

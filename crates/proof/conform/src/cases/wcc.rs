@@ -41,8 +41,8 @@ const fn before(attributes: &Attributes) -> Before {
     Before { size: attributes.size, modified: attributes.modified, changed: attributes.changed }
 }
 
-/// Compares the attributes in a change's reply with the replies of GETATTR before and after it. If a
-/// server returns none, the client has as much information as in version 2.
+/// Compares the attributes in a change's reply with the replies of GETATTR before and after it. A
+/// client without these attributes has as much information as in version 2.
 fn fits(b: &mut Bench<'_>, what: &str, object: Handle, was: &Attributes, wcc: &Wcc) -> Verdict {
     match &wcc.before {
         Some(got) => equal(&format!("{what}, before"), *got, before(was))?,

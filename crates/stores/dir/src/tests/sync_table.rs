@@ -125,7 +125,7 @@ impl Bench {
         row("MKDIR, with more", &|| self.make("e", &NewNode::Directory, &more));
         row("SYMLINK, MKNOD, with a mode at most", &|| self.make("f", &NewNode::Fifo, &mode));
         row("SYMLINK, MKNOD, with more", &|| self.make("l", &NewNode::Symlink(b"a"), &more));
-        row("SETATTR of what they made", &|| self.set("f", more));
+        row("SETATTR of the new object", &|| self.set("f", more));
         row("LINK", &|| {
             let linked = wait(store.link(&self.caller, &self.object("a"), self.at("g")));
             assert_eq!(linked.result, Ok(()));
