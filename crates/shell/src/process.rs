@@ -32,20 +32,24 @@ pub fn open_descriptors() -> Option<usize> {
 /// Returns true if the process may act as any user.
 #[must_use]
 pub fn can_act_as_others() -> bool {
-    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
-    capabilities(None).is_ok_and(|have| have.effective.contains(needed))
+    has(CapabilitySet::SETUID | CapabilitySet::SETGID)
 }
 
 /// Returns true if the process may open objects by handle anywhere.
 #[must_use]
 pub fn can_open_handles() -> bool {
-    capabilities(None).is_ok_and(|have| have.effective.contains(CapabilitySet::DAC_READ_SEARCH))
+    has(CapabilitySet::DAC_READ_SEARCH)
 }
 
 /// Returns true if the process may take kernel leases on files of any user (fcntl(2), F_SETLEASE).
 #[must_use]
 pub fn can_take_leases() -> bool {
-    capabilities(None).is_ok_and(|have| have.effective.contains(CapabilitySet::LEASE))
+    has(CapabilitySet::LEASE)
+}
+
+/// Returns true if the process has all these capabilities.
+fn has(needed: CapabilitySet) -> bool {
+    capabilities(None).is_ok_and(|have| have.effective.contains(needed))
 }
 
 /// A request to the process by a signal.

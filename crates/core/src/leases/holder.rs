@@ -405,11 +405,9 @@ impl Holder {
         if self.mutant == Some(Mutant::KeepsOwn) {
             return true;
         }
-        #[cfg(feature = "mutants")]
-        if self.mutant == Some(Mutant::KeepsDisordered) {
-            return self.last_lease(object).is_none_or(|last| Some(last) == since);
-        }
         let is_in_order = self.states.get(&object).is_none_or(|state| state.is_in_order(modrevs));
+        #[cfg(feature = "mutants")]
+        let is_in_order = is_in_order || self.mutant == Some(Mutant::KeepsDisordered);
         is_in_order && self.last_lease(object).is_none_or(|last| Some(last) == since)
     }
 
