@@ -33,12 +33,12 @@ pub(crate) fn begin(
     let sync_all = || stores.iter().all(|store| store.sync_earlier_changes().is_ok());
     let sync = || own::aside(sync_all).unwrap_or(false);
     match ReplyJournal::open(state, changes, now, sync) {
-        Ok((notebook, noted)) => {
+        Ok((journal, noted)) => {
             tracing::info!(replies = noted.len(), "loaded recorded replies");
-            let notebook = Arc::new(notebook);
+            let journal = Arc::new(journal);
             let pages: Arc<dyn leasehold_serve::ReplyJournal> =
-                Arc::<ReplyJournal>::clone(&notebook);
-            Ok((service.with_notebook(&pages, &noted, now), Some(notebook)))
+                Arc::<ReplyJournal>::clone(&journal);
+            Ok((service.with_reply_journal(&pages, &noted, now), Some(journal)))
         }
         Err(error) if is_other_owners(&error) => Err(Kind::State.because(error.to_string())),
         Err(error) => {
@@ -55,8 +55,8 @@ fn is_other_owners(error: &StateError) -> bool {
 }
 
 /// Syncs the recorded replies at the end of a server.
-pub(crate) fn end(notebook: Option<Arc<ReplyJournal>>) {
-    if let Some(Err(error)) = notebook.map(|notebook| notebook.close()) {
+pub(crate) fn end(journal: Option<Arc<ReplyJournal>>) {
+    if let Some(Err(error)) = journal.map(|journal| journal.close()) {
         tracing::warn!(%error, "a crash of this machine may lose recorded replies");
     }
 }

@@ -117,7 +117,7 @@ fn serve(
 
     must_suffice(descriptors, serving.loops())?;
     let service = service(&serving, key, callers.as_ref())?;
-    let (service, notebook) = notes::begin(service, &state, durability, &serving.stores())?;
+    let (service, journal) = notes::begin(service, &state, durability, &serving.stores())?;
     let service = Arc::new(leases::begin(service, &state)?);
     serving.followed_by(Arc::clone(&service))?;
     let running = server
@@ -143,7 +143,7 @@ fn serve(
     say(&ready, is_handed_over, json);
 
     let again = restart::wait(&termination, &serving);
-    Live { owned, serving, log, running, telling, http_socket, control, known, notebook, tending }
+    Live { owned, serving, log, running, telling, http_socket, control, known, journal, tending }
         .end(again)
 }
 
@@ -179,7 +179,7 @@ struct Live {
     http_socket: Option<OwnedFd>,
     control: Option<Control>,
     known: Arc<Known>,
-    notebook: Option<Arc<ReplyJournal>>,
+    journal: Option<Arc<ReplyJournal>>,
     tending: Tending,
 }
 
@@ -206,7 +206,7 @@ impl Live {
         // them.
         let volumes = self.serving.volumes();
         volumes.iter().for_each(|(_, volume)| block_on(volume.striped.end_removals()));
-        notes::end(self.notebook);
+        notes::end(self.journal);
         if let Some(log) = self.log {
             log.close();
         }

@@ -47,7 +47,7 @@ impl Future for Call {
                 let call = (message, weight);
                 let begun = this
                     .shared
-                    .with(|state, now, doings| state.begin(now, (call, lane), waker, doings));
+                    .with(|state, now, actions| state.begin(now, (call, lane), waker, actions));
                 match begun {
                     Ok(call) => call,
                     Err(error) => return Poll::Ready(Err(error)),
@@ -70,7 +70,7 @@ impl Future for Call {
 impl Drop for Call {
     fn drop(&mut self) {
         if let Stage::Begun(call) = self.stage {
-            self.shared.with(|state, now, doings| state.forget(now, call, doings));
+            self.shared.with(|state, now, actions| state.forget(now, call, actions));
         }
     }
 }

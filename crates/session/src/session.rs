@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::credential::Credential;
 use crate::options::Options;
 use crate::sleep::Sleep;
-use crate::state::{Counters, Doings, State};
+use crate::state::{Actions, Counters, State};
 use crate::transport::{Connection, Traffic, Transport};
 
 /// A procedure to call.
@@ -185,16 +185,16 @@ impl Session {
 impl Driver {
     /// Reports that a requested connection is open.
     pub fn connected(&self, connection: Connection) {
-        self.with(|state, now, doings| state.connected(now, connection, doings));
+        self.with(|state, now, actions| state.connected(now, connection, actions));
     }
 
     /// Reports that a requested connection failed or closed; `why` is for display. Over datagrams,
     /// this event reports that the server's host has no program on the port.
     pub fn disconnected(&self, connection: Connection, why: &str) {
         let Some(shared) = self.shared.upgrade() else { return };
-        let lost = shared.with(|state, now, doings| {
+        let lost = shared.with(|state, now, actions| {
             let before = state.connected_count();
-            state.disconnected(now, connection, why, doings);
+            state.disconnected(now, connection, why, actions);
             state.connected_count() < before
         });
         if let Some(mourner) = shared.mourner.get().filter(|_| lost) {
@@ -209,12 +209,12 @@ impl Driver {
         let mut messages = messages.into_iter();
         // The receiver of a call may start calls itself and then takes the lock, so the lock is
         // released before the receiver runs.
-        let mut take = |state: &mut State, now, doings: &mut Doings| {
+        let mut take = |state: &mut State, now, actions: &mut Actions| {
             for message in messages.by_ref() {
                 let mut reader = Reader::new(&message);
                 let (Ok(xid), Ok(kind)) = (reader.u32(), reader.u32()) else { continue };
                 match kind {
-                    REPLY => state.reply(now, connection, (Xid(xid), message), doings),
+                    REPLY => state.reply(now, connection, (Xid(xid), message), actions),
                     CALL => return Some(message),
                     _ => {}
                 }
@@ -237,11 +237,11 @@ impl Driver {
         // lock is released. Otherwise the two locks could deadlock.
         let look = |lane| (lane, shared.transport.traffic_of(lane));
         let seen: Vec<(usize, Traffic)> = lanes.into_iter().map(look).collect();
-        shared.with(|state, now, doings| {
+        shared.with(|state, now, actions| {
             for (lane, traffic) in seen {
-                state.looked(now, lane, traffic, doings);
+                state.looked(now, lane, traffic, actions);
             }
-            state.tick(now, doings);
+            state.tick(now, actions);
         });
     }
 
@@ -251,7 +251,7 @@ impl Driver {
         self.shared.strong_count() > 0
     }
 
-    fn with(&self, change: impl FnOnce(&mut State, Time, &mut Doings)) {
+    fn with(&self, change: impl FnOnce(&mut State, Time, &mut Actions)) {
         if let Some(shared) = self.shared.upgrade() {
             shared.with(change);
         }
@@ -275,19 +275,19 @@ impl Shared {
     }
 
     /// Runs a step on the state, and then performs its actions.
-    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State, Time, &mut Doings) -> T) -> T {
-        let mut doings = Doings::default();
-        let changed = change(&mut self.state(), self.transport.now(), &mut doings);
-        for connection in doings.connects {
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State, Time, &mut Actions) -> T) -> T {
+        let mut actions = Actions::default();
+        let changed = change(&mut self.state(), self.transport.now(), &mut actions);
+        for connection in actions.connects {
             self.transport.connect(connection);
         }
-        for (connection, message) in doings.sends {
+        for (connection, message) in actions.sends {
             self.transport.send(connection, &message);
         }
-        if let Some(time) = doings.wake_at {
+        if let Some(time) = actions.wake_at {
             self.transport.wake_at(time);
         }
-        for waker in doings.wakers {
+        for waker in actions.wakers {
             waker.wake();
         }
         changed

@@ -33,7 +33,7 @@ impl Future for Sleep {
         self.sleeper = Some(
             self.session
                 .shared
-                .with(|state, _, doings| state.sleep(until, sleeper, context.waker(), doings)),
+                .with(|state, _, actions| state.sleep(until, sleeper, context.waker(), actions)),
         );
         Poll::Pending
     }

@@ -42,7 +42,7 @@ pub struct Counters {
 
 /// The actions that run after the lock is released.
 #[derive(Default)]
-pub(crate) struct Doings {
+pub(crate) struct Actions {
     pub(crate) connects: Vec<Connection>,
     pub(crate) sends: Vec<(Connection, Arc<Message>)>,
     pub(crate) wakers: Vec<Waker>,
@@ -122,7 +122,7 @@ impl State {
         now: Time,
         ((message, weight), lane): ((Message, Weight), Option<usize>),
         waker: Waker,
-        doings: &mut Doings,
+        actions: &mut Actions,
     ) -> Result<CallId, Error> {
         if self.closed {
             return Err(Error::Closed);
@@ -134,17 +134,17 @@ impl State {
         self.counters.calls += 1;
         let message = Arc::new(message);
         self.calls.insert(call, Pending { lane, message, copies: 0, waker, outcome: None });
-        self.step(now, lane, Event::Begin { call, weight }, None, doings);
-        self.watch(now, lane, doings);
+        self.step(now, lane, Event::Begin { call, weight }, None, actions);
+        self.watch(now, lane, actions);
         Ok(call)
     }
 
     /// Schedules checks for traffic in a lane while it has calls. Datagrams have no such checks.
-    fn watch(&mut self, now: Time, lane: usize, doings: &mut Doings) {
+    fn watch(&mut self, now: Time, lane: usize, actions: &mut Actions) {
         let known = &mut self.lanes[lane];
         if known.look_at.is_none() && self.carrier == Carrier::Stream {
             known.look_at = Some(now + self.look_every);
-            self.ask(self.lanes[lane].look_at, doings);
+            self.ask(self.lanes[lane].look_at, actions);
         }
     }
 
@@ -167,11 +167,11 @@ impl State {
     }
 
     /// Forgets a call that its caller has dropped.
-    pub(crate) fn forget(&mut self, now: Time, call: CallId, doings: &mut Doings) {
+    pub(crate) fn forget(&mut self, now: Time, call: CallId, actions: &mut Actions) {
         let Some(pending) = self.calls.remove(&call) else { return };
         if pending.outcome.is_none() {
             self.counters.forgotten += 1;
-            self.step(now, pending.lane, Event::Forget { call }, None, doings);
+            self.step(now, pending.lane, Event::Forget { call }, None, actions);
         }
     }
 
@@ -180,25 +180,25 @@ impl State {
         now: Time,
         connection: Connection,
         (xid, message): (Xid, Bytes),
-        doings: &mut Doings,
+        actions: &mut Actions,
     ) {
         if !self.is_current(connection) {
             return;
         }
         self.lanes[connection.lane].was_reached = true;
         let ended = self.counters.replies;
-        self.step(now, connection.lane, Event::Reply { xid }, Some(message), doings);
+        self.step(now, connection.lane, Event::Reply { xid }, Some(message), actions);
         self.counters.late += u64::from(self.counters.replies == ended);
     }
 
-    pub(crate) fn connected(&mut self, now: Time, connection: Connection, doings: &mut Doings) {
+    pub(crate) fn connected(&mut self, now: Time, connection: Connection, actions: &mut Actions) {
         if !self.is_current(connection) {
             return;
         }
         let lane = &mut self.lanes[connection.lane];
         (lane.is_connected, lane.was_reached) = (true, true);
         self.counters.connections += 1;
-        self.step(now, connection.lane, Event::Connected, None, doings);
+        self.step(now, connection.lane, Event::Connected, None, actions);
     }
 
     pub(crate) fn disconnected(
@@ -206,20 +206,20 @@ impl State {
         now: Time,
         connection: Connection,
         why: &str,
-        doings: &mut Doings,
+        actions: &mut Actions,
     ) {
         if !self.is_current(connection) {
             return;
         }
         if self.fail_unreached && !self.lanes.iter().any(|lane| lane.was_reached) {
-            self.end_all(now, &Error::Unreachable(why.into()), doings);
+            self.end_all(now, &Error::Unreachable(why.into()), actions);
         }
         if self.carrier == Carrier::Stream {
             let lane = &mut self.lanes[connection.lane];
             lane.is_connected = false;
             // Ignore further messages of the old connection.
             lane.generation = lane.generation.wrapping_add(1);
-            self.step(now, connection.lane, Event::Disconnected, None, doings);
+            self.step(now, connection.lane, Event::Disconnected, None, actions);
         }
     }
 
@@ -234,7 +234,13 @@ impl State {
     }
 
     /// Records the current traffic of a lane.
-    pub(crate) fn looked(&mut self, now: Time, lane: usize, traffic: Traffic, doings: &mut Doings) {
+    pub(crate) fn looked(
+        &mut self,
+        now: Time,
+        lane: usize,
+        traffic: Traffic,
+        actions: &mut Actions,
+    ) {
         let known = &mut self.lanes[lane];
         if known.calls.is_empty() {
             // A lane without calls needs no checks; the next call starts the checks again.
@@ -244,40 +250,40 @@ impl State {
         known.look_at = Some(now + self.look_every);
         let moves = known.seen.replace(traffic).is_some_and(|seen| traffic.moves(seen));
         if moves {
-            self.step(now, lane, Event::Moved, None, doings);
+            self.step(now, lane, Event::Moved, None, actions);
         }
     }
 
-    pub(crate) fn tick(&mut self, now: Time, doings: &mut Doings) {
+    pub(crate) fn tick(&mut self, now: Time, actions: &mut Actions) {
         self.asked = None;
         while let Some(sleeper) = self.sleepers.first_entry()
             && sleeper.key().0 <= now
         {
-            doings.wakers.push(sleeper.remove());
+            actions.wakers.push(sleeper.remove());
         }
         for lane in 0..self.lanes.len() {
-            self.step(now, lane, Event::Tick, None, doings);
+            self.step(now, lane, Event::Tick, None, actions);
         }
-        self.ask(self.sleepers.first_key_value().map(|((time, _), _)| *time), doings);
-        self.ask(self.lanes.iter().filter_map(|lane| lane.look_at).min(), doings);
+        self.ask(self.sleepers.first_key_value().map(|((time, _), _)| *time), actions);
+        self.ask(self.lanes.iter().filter_map(|lane| lane.look_at).min(), actions);
     }
 
     /// Ends all calls, and refuses further ones.
-    pub(crate) fn close(&mut self, now: Time, doings: &mut Doings) {
+    pub(crate) fn close(&mut self, now: Time, actions: &mut Actions) {
         self.closed = true;
-        self.end_all(now, &Error::Closed, doings);
+        self.end_all(now, &Error::Closed, actions);
     }
 
-    fn end_all(&mut self, now: Time, why: &Error, doings: &mut Doings) {
+    fn end_all(&mut self, now: Time, why: &Error, actions: &mut Actions) {
         let open: Vec<CallId> = self.open().map(|(call, _)| *call).collect();
         // All calls end before the call tables forget them, so that the end of one call does not
         // send a queued call.
         for call in &open {
-            self.end(*call, Err(why.clone()), doings);
+            self.end(*call, Err(why.clone()), actions);
         }
         for call in open.into_iter().rev() {
             let lane = self.calls[&call].lane;
-            self.step(now, lane, Event::Forget { call }, None, doings);
+            self.step(now, lane, Event::Forget { call }, None, actions);
         }
     }
 
@@ -301,14 +307,14 @@ impl State {
         until: Time,
         sleeper: Option<u64>,
         waker: &Waker,
-        doings: &mut Doings,
+        actions: &mut Actions,
     ) -> u64 {
         let sleeper = sleeper.unwrap_or_else(|| {
             self.next_sleeper += 1;
             self.next_sleeper
         });
         self.sleepers.insert((until, sleeper), waker.clone());
-        self.ask(Some(until), doings);
+        self.ask(Some(until), actions);
         sleeper
     }
 
@@ -327,37 +333,37 @@ impl State {
         lane: usize,
         event: Event,
         mut reply: Option<Bytes>,
-        doings: &mut Doings,
+        actions: &mut Actions,
     ) {
         let mut effects = core::mem::take(&mut self.effects);
         self.lanes[lane].calls.step(now, event, &mut effects);
         for effect in effects.drain(..) {
             match effect {
-                Effect::Send { call, xid } => self.send(call, xid, doings),
+                Effect::Send { call, xid } => self.send(call, xid, actions),
                 Effect::Done(call) => {
                     self.counters.replies += 1;
                     let reply = reply.take().expect("a call ends with the reply that came in");
-                    self.end(call, Ok(reply), doings);
+                    self.end(call, Ok(reply), actions);
                 }
                 Effect::TimedOut(call) => {
                     self.counters.timed_out += 1;
-                    self.end(call, Err(Error::TimedOut), doings);
+                    self.end(call, Err(Error::TimedOut), actions);
                 }
-                Effect::Refused(call) => self.end(call, Err(Error::Busy), doings),
+                Effect::Refused(call) => self.end(call, Err(Error::Busy), actions),
                 Effect::Connect => {
                     let lane_state = &mut self.lanes[lane];
                     lane_state.generation = lane_state.generation.wrapping_add(1);
                     (lane_state.is_connected, lane_state.seen) = (false, None);
                     let generation = lane_state.generation;
-                    doings.connects.push(Connection { lane, generation });
+                    actions.connects.push(Connection { lane, generation });
                 }
             }
         }
         self.effects = effects;
-        self.ask(self.lanes[lane].calls.next_wake(), doings);
+        self.ask(self.lanes[lane].calls.next_wake(), actions);
     }
 
-    fn send(&mut self, call: CallId, xid: Xid, doings: &mut Doings) {
+    fn send(&mut self, call: CallId, xid: Xid, actions: &mut Actions) {
         let pending = self.calls.get_mut(&call).expect("a call is sent before its end");
         if pending.outcome.is_some() {
             // The call has already ended (`end_all`), but its call table does not know that yet.
@@ -373,28 +379,28 @@ impl State {
         pending.copies += 1;
         let connection =
             Connection { lane: pending.lane, generation: self.lanes[pending.lane].generation };
-        doings.sends.push((connection, Arc::clone(&pending.message)));
+        actions.sends.push((connection, Arc::clone(&pending.message)));
     }
 
-    fn end(&mut self, call: CallId, outcome: Result<Bytes, Error>, doings: &mut Doings) {
+    fn end(&mut self, call: CallId, outcome: Result<Bytes, Error>, actions: &mut Actions) {
         // The caller may have dropped the call; a dropped call has no entry.
         if let Some(pending) = self.calls.get_mut(&call)
             && pending.outcome.is_none()
         {
             pending.outcome = Some(outcome);
-            doings.wakers.push(core::mem::replace(&mut pending.waker, Waker::noop().clone()));
+            actions.wakers.push(core::mem::replace(&mut pending.waker, Waker::noop().clone()));
         }
     }
 
     /// Requests that the transport wakes the session at `wake`, if this time is earlier than the
     /// last requested time. A step changes only its own deadlines, so the caller passes only the
     /// deadlines of its change.
-    fn ask(&mut self, wake: Option<Time>, doings: &mut Doings) {
+    fn ask(&mut self, wake: Option<Time>, actions: &mut Actions) {
         if let Some(wake) = wake
             && self.asked.is_none_or(|asked| wake < asked)
         {
             self.asked = Some(wake);
-            doings.wake_at = Some(wake);
+            actions.wake_at = Some(wake);
         }
     }
 }

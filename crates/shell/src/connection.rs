@@ -160,8 +160,8 @@ impl Connection {
     /// the end or closes the connection. The loop may not read the end for a long time, because
     /// calls wait or replies stay unread, and meanwhile the client may reconnect and retransmit its
     /// calls.
-    pub(crate) fn tell_end(&self, key: Key, bench: &LoopContext) {
-        bench.shared.handler.connection_closed(self.from, bench.connection_id(key));
+    pub(crate) fn tell_end(&self, key: Key, loop_context: &LoopContext) {
+        loop_context.shared.handler.connection_closed(self.from, loop_context.connection_id(key));
     }
 
     /// Accepts the reply of a call that waited; the connection sends it in its next turn.
@@ -169,33 +169,33 @@ impl Connection {
         &mut self,
         reply: Option<Message>,
         call_memory: usize,
-        bench: &mut LoopContext,
+        loop_context: &mut LoopContext,
     ) {
         self.parked -= 1;
         self.parked_bytes -= call_memory;
         if let Some(reply) = reply {
-            self.post(reply, bench);
+            self.post(reply, loop_context);
         }
     }
 
     /// Accepts a message for the client; the connection sends it in its next turn.
-    pub(crate) fn post(&mut self, message: Message, bench: &mut LoopContext) {
-        bench.lend(&mut self.outbox);
-        bench.keep(self.outbox.push(message));
-        self.count_unsent(bench);
+    pub(crate) fn post(&mut self, message: Message, loop_context: &mut LoopContext) {
+        loop_context.lend(&mut self.outbox);
+        loop_context.keep(self.outbox.push(message));
+        self.count_unsent(loop_context);
     }
 
     /// Updates the loop's count of memory for replies.
-    fn count_unsent(&mut self, bench: &mut LoopContext) {
+    fn count_unsent(&mut self, loop_context: &mut LoopContext) {
         let unsent = self.outbox.memory();
-        bench.unsent = bench.unsent - self.unsent + unsent;
+        loop_context.unsent = loop_context.unsent - self.unsent + unsent;
         self.unsent = unsent;
     }
 
     /// Updates the loop's count of memory for received data.
-    fn count_held(&mut self, bench: &mut LoopContext) {
+    fn count_held(&mut self, loop_context: &mut LoopContext) {
         let held = self.received.memory() + self.splitter.memory();
-        bench.held = bench.held - self.held + held;
+        loop_context.held = loop_context.held - self.held + held;
         self.held = held;
     }
 
@@ -203,61 +203,65 @@ impl Connection {
     // A benchmark counts the instructions of this function by its name, so the function must not be
     // inlined.
     #[inline(never)]
-    pub(crate) fn turn(&mut self, key: Key, bench: &mut LoopContext) -> Result<Turn, Closing> {
+    pub(crate) fn turn(
+        &mut self,
+        key: Key,
+        loop_context: &mut LoopContext,
+    ) -> Result<Turn, Closing> {
         if !self.writable {
             return Ok(Turn::Wait);
         }
-        bench.lend(&mut self.outbox);
-        if self.may_answer(bench) {
-            if self.missing > 0 && self.readable && bench.receiving {
-                self.receive(key, bench)?;
+        loop_context.lend(&mut self.outbox);
+        if self.may_answer(loop_context) {
+            if self.missing > 0 && self.readable && loop_context.receiving {
+                self.receive(key, loop_context)?;
             }
-            let calls = self.answer(key, bench)?;
+            let calls = self.answer(key, loop_context)?;
             if self.end_came && calls > 0 {
                 // The service must learn that these calls, too, belong to a stream that has ended.
                 // Otherwise it would not accept their retransmissions on another connection.
-                self.tell_end(key, bench);
+                self.tell_end(key, loop_context);
             }
         }
         if !self.readable {
             self.threshold.expect(&self.socket, self.missing);
         }
-        self.send(key, bench)?;
-        self.count_unsent(bench);
-        bench.reclaim(&mut self.outbox);
-        bench.buffers.settle(&mut self.received);
-        self.count_held(bench);
+        self.send(key, loop_context)?;
+        self.count_unsent(loop_context);
+        loop_context.reclaim(&mut self.outbox);
+        loop_context.buffers.settle(&mut self.received);
+        self.count_held(loop_context);
         if self.ended && self.missing > 0 && self.parked == 0 && self.outbox.is_empty() {
             return Err(Closing::Ended);
         }
-        let more = self.missing == 0 || (self.readable && bench.receiving);
+        let more = self.missing == 0 || (self.readable && loop_context.receiving);
         if !more || !self.writable || self.departure.waits() {
             return Ok(Turn::Wait);
         }
-        if self.may_answer(bench) {
+        if self.may_answer(loop_context) {
             return Ok(Turn::Again);
         }
-        Counters::count(&bench.shared.counters.parked_limit_met);
-        Ok(if bench.has_room() { Turn::Wait } else { Turn::NoRoom })
+        Counters::count(&loop_context.shared.counters.parked_limit_met);
+        Ok(if loop_context.has_room() { Turn::Wait } else { Turn::NoRoom })
     }
 
     /// Returns true if the connection may accept more calls.
-    fn may_answer(&self, bench: &LoopContext) -> bool {
+    fn may_answer(&self, loop_context: &LoopContext) -> bool {
         self.parked < CONNECTION_PARKED_MAX
             && self.parked_bytes < CONNECTION_PARKED_BYTES_MAX
-            && bench.has_room()
+            && loop_context.has_room()
             && self.outbox.len() < BATCH_BYTES_MAX
     }
 
-    fn receive(&mut self, key: Key, bench: &mut LoopContext) -> Result<(), Closing> {
-        bench.buffers.make_room(&mut self.received, self.missing);
+    fn receive(&mut self, key: Key, loop_context: &mut LoopContext) -> Result<(), Closing> {
+        loop_context.buffers.make_room(&mut self.received, self.missing);
         let bytes = &mut self.received.bytes;
         let room = bytes.capacity() - bytes.len();
         match sys::receive(&self.socket, bytes) {
             Ok(0) => {
                 self.ended = true;
                 self.readable = false;
-                self.tell_end(key, bench);
+                self.tell_end(key, loop_context);
             }
             Ok(count) => {
                 // A short read has emptied the socket, and later data raises a new event, so the
@@ -266,7 +270,7 @@ impl Connection {
                 // again.
                 self.readable = count == room || self.end_came;
                 self.missing = self.missing.saturating_sub(count);
-                self.moved = bench.now;
+                self.moved = loop_context.now;
             }
             Err(Errno::AGAIN) => self.readable = false,
             Err(Errno::INTR) => {}
@@ -276,25 +280,25 @@ impl Connection {
     }
 
     /// Answers the complete calls and returns their number.
-    fn answer(&mut self, key: Key, bench: &mut LoopContext) -> Result<usize, Closing> {
+    fn answer(&mut self, key: Key, loop_context: &mut LoopContext) -> Result<usize, Closing> {
         let arrival = Arrival {
             from: self.from,
             to: self.to,
-            connection: Some(bench.connection_id(key)),
+            connection: Some(loop_context.connection_id(key)),
             trust: self.trust,
-            now: bench.now,
+            now: loop_context.now,
         };
-        bench.meter.heard(self.client, bench.now);
+        loop_context.meter.heard(self.client, loop_context.now);
         let mut calls = 0;
-        while self.missing == 0 && calls < BATCH_CALLS_MAX && self.may_answer(bench) {
+        while self.missing == 0 && calls < BATCH_CALLS_MAX && self.may_answer(loop_context) {
             match self.splitter.next(&mut self.received.bytes).map_err(Closing::Garbled)? {
                 Next::Need(missing) => self.missing = missing,
                 Next::Record(call) => {
                     let call = Held::of(call, self.received.memory());
                     let memory = call.memory;
                     calls += 1;
-                    match bench.call(arrival, call, self.client, Origin::Connection(key)) {
-                        Answered::Reply(reply) => bench.keep(self.outbox.push(reply)),
+                    match loop_context.call(arrival, call, self.client, Origin::Connection(key)) {
+                        Answered::Reply(reply) => loop_context.keep(self.outbox.push(reply)),
                         Answered::Nothing => {}
                         Answered::Parked => {
                             self.parked += 1;
@@ -310,11 +314,11 @@ impl Connection {
 
     /// Sends as much as the socket accepts, but no part of a large reply before the connection has
     /// the permission to send it.
-    fn send(&mut self, key: Key, bench: &mut LoopContext) -> Result<(), Closing> {
+    fn send(&mut self, key: Key, loop_context: &mut LoopContext) -> Result<(), Closing> {
         let before = self.outbox.len();
         if before >= LARGE_BYTES && self.departure.is_free() {
-            if self.departure.is_slow() || bench.ask_to_depart(key) {
-                self.departure.begin(before, bench.now);
+            if self.departure.is_slow() || loop_context.ask_to_depart(key) {
+                self.departure.begin(before, loop_context.now);
             } else {
                 self.departure.wait();
             }
@@ -325,10 +329,10 @@ impl Connection {
         self.writable = self.outbox.send(&self.socket).map_err(Closing::Failed)? == Sent::All;
         let sent = before - self.outbox.len();
         if sent > 0 {
-            self.moved = bench.now;
+            self.moved = loop_context.now;
         }
-        if self.departure.sent(sent, bench.now) {
-            bench.has_departed(key);
+        if self.departure.sent(sent, loop_context.now) {
+            loop_context.has_departed(key);
         }
         Ok(())
     }
@@ -376,10 +380,10 @@ impl Connection {
     }
 
     /// Gives the memory of the connection back to the loop.
-    pub(crate) fn end(mut self, bench: &mut LoopContext) {
-        bench.unsent -= self.unsent;
-        bench.held -= self.held;
-        bench.buffers.take_back(&mut self.received);
+    pub(crate) fn end(mut self, loop_context: &mut LoopContext) {
+        loop_context.unsent -= self.unsent;
+        loop_context.held -= self.held;
+        loop_context.buffers.take_back(&mut self.received);
     }
 
     /// Returns true if the connection has no received data to process and no reply to send.

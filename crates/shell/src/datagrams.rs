@@ -48,8 +48,11 @@ impl Datagrams {
     }
 
     /// Returns true if a turn of this socket could receive and answer datagrams.
-    pub(crate) fn can_go_on(&self, bench: &LoopContext) -> bool {
-        self.readable && bench.receiving && self.parked < SOCKET_PARKED_MAX && bench.has_room()
+    pub(crate) fn can_go_on(&self, loop_context: &LoopContext) -> bool {
+        self.readable
+            && loop_context.receiving
+            && self.parked < SOCKET_PARKED_MAX
+            && loop_context.has_room()
     }
 
     /// Returns true if no call that arrived at this socket waits.
@@ -58,16 +61,16 @@ impl Datagrams {
     }
 
     /// Answers received datagrams, up to a limit.
-    pub(crate) fn turn(&mut self, bench: &mut LoopContext, judge: &mut Judge) {
+    pub(crate) fn turn(&mut self, loop_context: &mut LoopContext, judge: &mut Judge) {
         // The trust in a sender does not change within one turn, so consecutive datagrams from one
         // address share one check.
         let mut last: Option<(Route, Sender)> = None;
         let mut received = Received::default();
         for _ in 0..BATCH_DATAGRAMS_MAX {
-            if !self.can_go_on(bench) {
+            if !self.can_go_on(loop_context) {
                 break;
             }
-            bench.buffers.make_room(&mut received, DATAGRAM_BYTES_MAX);
+            loop_context.buffers.make_room(&mut received, DATAGRAM_BYTES_MAX);
             match sys::receive_datagram(&self.socket, &mut received.bytes) {
                 Ok(Some(route)) => {
                     let sender = match last {
@@ -75,8 +78,15 @@ impl Datagrams {
                         _ => {
                             let to = SocketAddr::new(route.to.address, self.port);
                             Sender {
-                                trust: judge.trust(Transport::Datagram, route.from, to, bench.now),
-                                client: bench.meter.client(route.from.ip(), bench.now),
+                                trust: judge.trust(
+                                    Transport::Datagram,
+                                    route.from,
+                                    to,
+                                    loop_context.now,
+                                ),
+                                client: loop_context
+                                    .meter
+                                    .client(route.from.ip(), loop_context.now),
                             }
                         }
                     };
@@ -84,7 +94,7 @@ impl Datagrams {
                     let memory = received.memory();
                     let length = received.bytes.len();
                     let call = Held::of(record::take(&mut received.bytes, length), memory);
-                    self.answer(call, route, sender, bench);
+                    self.answer(call, route, sender, loop_context);
                 }
                 Ok(None) => received.bytes.clear(),
                 Err(Errno::AGAIN) => self.readable = false,
@@ -93,19 +103,19 @@ impl Datagrams {
                 Err(_) => {}
             }
         }
-        bench.buffers.settle(&mut received);
+        loop_context.buffers.settle(&mut received);
     }
 
-    fn answer(&mut self, call: Held, route: Route, sender: Sender, bench: &mut LoopContext) {
+    fn answer(&mut self, call: Held, route: Route, sender: Sender, loop_context: &mut LoopContext) {
         let arrival = Arrival {
             from: route.from,
             to: route.to.address,
             connection: None,
             trust: sender.trust,
-            now: bench.now,
+            now: loop_context.now,
         };
-        match bench.call(arrival, call, sender.client, Origin::Datagram(self.place, route)) {
-            Answered::Reply(reply) => self.send(reply, &route, bench),
+        match loop_context.call(arrival, call, sender.client, Origin::Datagram(self.place, route)) {
+            Answered::Reply(reply) => self.send(reply, &route, loop_context),
             Answered::Nothing | Answered::Panicked => {}
             Answered::Parked => self.parked += 1,
         }
@@ -116,25 +126,25 @@ impl Datagrams {
         &mut self,
         reply: Option<Message>,
         route: &Route,
-        bench: &mut LoopContext,
+        loop_context: &mut LoopContext,
     ) {
         self.parked -= 1;
         if let Some(reply) = reply {
-            self.send(reply, route, bench);
+            self.send(reply, route, loop_context);
         }
     }
 
     /// Sends an unsolicited message if this socket reaches its client.
-    pub(crate) fn post(&self, message: Message, route: &Route, bench: &mut LoopContext) {
+    pub(crate) fn post(&self, message: Message, route: &Route, loop_context: &mut LoopContext) {
         let own = rustix::net::getsockname(&self.socket).ok();
         let own = own.and_then(|own| SocketAddr::try_from(own).ok());
         if own.is_some_and(|own| own.is_ipv4() == route.from.is_ipv4()) {
-            self.send(message, route, bench);
+            self.send(message, route, loop_context);
         }
     }
 
-    fn send(&self, reply: Message, route: &Route, bench: &mut LoopContext) {
-        let counters = &bench.shared.counters;
+    fn send(&self, reply: Message, route: &Route, loop_context: &mut LoopContext) {
+        let counters = &loop_context.shared.counters;
         if reply.len() > DATAGRAM_BYTES_MAX {
             Counters::count(&counters.datagrams_too_large);
         } else {
@@ -145,6 +155,6 @@ impl Datagrams {
                 tracing::debug!(client = %route.from, %error, "cannot send a reply");
             }
         }
-        bench.keep(Some(reply.into_writer()));
+        loop_context.keep(Some(reply.into_writer()));
     }
 }

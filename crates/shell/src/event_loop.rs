@@ -100,7 +100,7 @@ pub(crate) struct EventLoop {
     want_room: VecDeque<Key>,
     spin: Spin,
     last_wait: Duration,
-    bench: LoopContext,
+    loop_context: LoopContext,
     judge: Judge,
     requests: Requests,
     /// The connections that carry the loop's own calls to other servers.
@@ -136,7 +136,7 @@ impl EventLoop {
             want_room: VecDeque::new(),
             spin: Spin::default(),
             last_wait: Duration::MAX,
-            bench: LoopContext::new(shared, remote),
+            loop_context: LoopContext::new(shared, remote),
             judge,
             requests: Requests::default(),
             seat,
@@ -168,7 +168,7 @@ impl EventLoop {
     /// Serves until the server stops.
     pub(crate) fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
-        self.bench.remote.keep_own();
+        self.loop_context.remote.keep_own();
         self.seat.take();
         let put_off = PutOff::begin();
         while !self.is_over() {
@@ -177,7 +177,7 @@ impl EventLoop {
             for event in &events {
                 self.dispatch(*event);
             }
-            self.seat.links.keep_time(&self.epoll, self.bench.now);
+            self.seat.links.keep_time(&self.epoll, self.loop_context.now);
             self.take_requests();
             self.accept();
             self.use_room();
@@ -185,14 +185,14 @@ impl EventLoop {
                 self.turn();
             }
             for socket in &mut self.datagrams {
-                socket.turn(&mut self.bench, &mut self.judge);
+                socket.turn(&mut self.loop_context, &mut self.judge);
             }
-            self.bench.let_depart();
+            self.loop_context.let_depart();
             self.go_on_with_own();
-            if self.bench.now.since(self.swept) >= self.sweep_interval() {
+            if self.loop_context.now.since(self.swept) >= self.sweep_interval() {
                 self.sweep();
             }
-            if self.wake.is_some_and(|wake| wake <= self.bench.now) {
+            if self.wake.is_some_and(|wake| wake <= self.loop_context.now) {
                 self.wake_handler();
             }
         }
@@ -208,13 +208,13 @@ impl EventLoop {
     }
 
     fn sweep_interval(&self) -> Duration {
-        SWEEP_INTERVAL.min(self.bench.shared.stall_max)
+        SWEEP_INTERVAL.min(self.loop_context.shared.stall_max)
     }
 
     /// Calls the handler's `wake`, which the first loop does for all loops.
     fn wake_handler(&mut self) {
-        if self.bench.remote.index == 0 {
-            self.wake = self.bench.shared.handler.wake(self.bench.now);
+        if self.loop_context.remote.index == 0 {
+            self.wake = self.loop_context.shared.handler.wake(self.loop_context.now);
         }
     }
 
@@ -222,9 +222,9 @@ impl EventLoop {
     fn time_to_sleep(&self) -> Option<Duration> {
         let work = !self.listed.is_empty()
             || remote::has_own()
-            || !self.want_room.is_empty() && self.bench.has_room()
+            || !self.want_room.is_empty() && self.loop_context.has_room()
             || self.listeners.iter().any(|listener| listener.pending)
-            || self.datagrams.iter().any(|socket| socket.can_go_on(&self.bench));
+            || self.datagrams.iter().any(|socket| socket.can_go_on(&self.loop_context));
         if work {
             return Some(Duration::ZERO);
         }
@@ -240,7 +240,7 @@ impl EventLoop {
         let until = until
             .into_iter()
             .chain(self.seat.links.next_wake())
-            .chain(self.bench.look_for_departures)
+            .chain(self.loop_context.look_for_departures)
             .min();
         until.map(|until| until.since(now))
     }
@@ -251,7 +251,7 @@ impl EventLoop {
         let timeout = self.time_to_sleep();
         if timeout == Some(Duration::ZERO) {
             self.poll(events, timeout);
-            self.bench.now = clock::now();
+            self.loop_context.now = clock::now();
             return;
         }
         let start = clock::now();
@@ -262,9 +262,9 @@ impl EventLoop {
         if events.is_empty() {
             self.poll(events, timeout);
         }
-        self.bench.now = clock::now();
-        self.last_wait = self.bench.now.since(start);
-        self.bench.meter.slept(self.last_wait);
+        self.loop_context.now = clock::now();
+        self.last_wait = self.loop_context.now.since(start);
+        self.loop_context.meter.slept(self.last_wait);
     }
 
     /// Polls for events for a short time without sleeping.
@@ -323,7 +323,7 @@ impl EventLoop {
                 }
                 let has = |flag| flags.contains(flag);
                 if connection.note(has(Flags::IN), has(Flags::RDHUP), has(Flags::OUT)) {
-                    connection.tell_end(key, &self.bench);
+                    connection.tell_end(key, &self.loop_context);
                 }
                 self.list(key);
             }
@@ -338,7 +338,7 @@ impl EventLoop {
                 match net::acceptfrom_with(&listener.socket, flags) {
                     Ok((socket, from)) => {
                         if let Some(Ok(from)) = from.map(TryInto::try_into) {
-                            self.bench.shared.hand_out(Accepted { socket, from });
+                            self.loop_context.shared.hand_out(Accepted { socket, from });
                         }
                     }
                     // The error concerns one connection only, for example a connection that was
@@ -359,7 +359,7 @@ impl EventLoop {
     fn take_requests(&mut self) {
         self.seat.links.take_requests(&self.epoll);
         let mut requests = core::mem::take(&mut self.requests);
-        self.bench.remote.take(&mut requests);
+        self.loop_context.remote.take(&mut requests);
         for connection in requests.connections.drain(..) {
             self.add(connection);
         }
@@ -371,7 +371,7 @@ impl EventLoop {
         }
         for (key, message) in requests.posted.drain(..) {
             if let Some(connection) = self.connections.get_mut(key) {
-                connection.post(message, &mut self.bench);
+                connection.post(message, &mut self.loop_context);
                 self.list(key);
             }
         }
@@ -379,13 +379,13 @@ impl EventLoop {
             // A connection that was closed meanwhile is ignored; the close has already released its
             // permission to send.
             if let Some(connection) = self.connections.get_mut(key) {
-                connection.depart(self.bench.now);
+                connection.depart(self.loop_context.now);
                 self.list(key);
             }
         }
         for (route, message) in requests.datagrams.drain(..) {
             for socket in &self.datagrams {
-                socket.post(message.clone(), &route, &mut self.bench);
+                socket.post(message.clone(), &route, &mut self.loop_context);
             }
         }
         if core::mem::take(&mut requests.hurried) {
@@ -397,7 +397,7 @@ impl EventLoop {
         }
         if let Some(deadline) = requests.stop.take() {
             self.deadline = Some(deadline);
-            self.bench.receiving = false;
+            self.loop_context.receiving = false;
             for listener in self.listeners.drain(..) {
                 // If another process continues with the socket, the socket stays open after this
                 // drop. It must leave the epoll set explicitly, or the loop would still receive its
@@ -410,13 +410,13 @@ impl EventLoop {
 
     /// Returns the counters and the state of the loop.
     fn tell(&self) -> Told {
-        let (account, slept) = self.bench.meter.told();
+        let (account, slept) = self.loop_context.meter.told();
         let report = LoopReport {
             connections: self.connections.len(),
-            parked: self.bench.tasks.len(),
-            parked_bytes: self.bench.tasks.bytes(),
-            unsent_bytes: self.bench.unsent,
-            held_bytes: self.bench.held,
+            parked: self.loop_context.tasks.len(),
+            parked_bytes: self.loop_context.tasks.bytes(),
+            unsent_bytes: self.loop_context.unsent,
+            held_bytes: self.loop_context.held,
             slept,
         };
         Told { report, account }
@@ -439,18 +439,18 @@ impl EventLoop {
         let _ = sockopt::set_tcp_keepidle(&socket, idle);
         let _ = sockopt::set_tcp_keepintvl(&socket, interval);
         let _ = sockopt::set_tcp_keepcnt(&socket, count);
-        if self.bench.shared.departures.is_some() {
+        if self.loop_context.shared.departures.is_some() {
             let _ = sys::hold_unsent(&socket, SOCKET_BYTES);
         }
         let Some(Ok(to)) = net::getsockname(&socket).ok().map(SocketAddr::try_from) else {
             // The call fails if the client has already disconnected, so the connection is only
             // counted as ended.
-            self.bench.shared.connection_ended(from, self.bench.remote.index);
+            self.loop_context.shared.connection_ended(from, self.loop_context.remote.index);
             return;
         };
-        let trust = self.judge.trust(Transport::Stream, from, to, self.bench.now);
-        let now = self.bench.now;
-        let client = self.bench.meter.connected(from.ip(), now);
+        let trust = self.judge.trust(Transport::Stream, from, to, self.loop_context.now);
+        let now = self.loop_context.now;
+        let client = self.loop_context.meter.connected(from.ip(), now);
         let connection = Connection::new(socket, from, client, to.ip(), trust, now);
         let key = self.connections.insert(connection);
         let connection = self.connections.get_mut(key).expect("was inserted just now");
@@ -466,8 +466,8 @@ impl EventLoop {
 
     /// Continues a call that was woken.
     fn go_on(&mut self, task: u32) {
-        let Some(done) = self.bench.tasks.poll(task) else { return };
-        let answered = self.bench.answered(done.outcome, done.metered);
+        let Some(done) = self.loop_context.tasks.poll(task) else { return };
+        let answered = self.loop_context.answered(done.outcome, done.metered);
         let panicked = matches!(answered, Answered::Panicked);
         let reply = if let Answered::Reply(reply) = answered { Some(reply) } else { None };
         match done.origin {
@@ -475,12 +475,12 @@ impl EventLoop {
                 if panicked {
                     self.close(key, &Closing::Panicked);
                 } else if let Some(connection) = self.connections.get_mut(key) {
-                    connection.complete(reply, done.call_memory, &mut self.bench);
+                    connection.complete(reply, done.call_memory, &mut self.loop_context);
                     self.list(key);
                 }
             }
             Origin::Datagram(place, route) => {
-                self.datagrams[place].complete(reply, &route, &mut self.bench);
+                self.datagrams[place].complete(reply, &route, &mut self.loop_context);
             }
         }
     }
@@ -506,7 +506,7 @@ impl EventLoop {
     /// longest wait first.
     fn use_room(&mut self) {
         for _ in 0..self.want_room.len() {
-            if !self.bench.has_room() {
+            if !self.loop_context.has_room() {
                 break;
             }
             let Some(key) = self.want_room.pop_front() else { break };
@@ -535,7 +535,7 @@ impl EventLoop {
 
     fn turn_of(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        match connection.turn(key, &mut self.bench) {
+        match connection.turn(key, &mut self.loop_context) {
             Ok(Turn::Again) => self.list(key),
             Ok(Turn::Wait) => {}
             Ok(Turn::NoRoom) => {
@@ -545,16 +545,16 @@ impl EventLoop {
             }
             Err(closing) => self.close(key, &closing),
         }
-        while self.bench.held > LOOP_HELD_BYTES_MAX {
-            if !self.crowd_out_one(self.bench.held, Connection::held) {
+        while self.loop_context.held > LOOP_HELD_BYTES_MAX {
+            if !self.crowd_out_one(self.loop_context.held, Connection::held) {
                 break;
             }
         }
-        while self.bench.unsent >= LOOP_UNSENT_BYTES_MAX {
+        while self.loop_context.unsent >= LOOP_UNSENT_BYTES_MAX {
             // Only connections whose client does not read (blocked connections) are closed. Without
             // such a connection, the memory belongs to replies that the loop has not tried to send
             // yet, and the loop must not close any connection.
-            if !self.crowd_out_one(self.bench.unsent, Connection::blocked) {
+            if !self.crowd_out_one(self.loop_context.unsent, Connection::blocked) {
                 break;
             }
         }
@@ -574,14 +574,14 @@ impl EventLoop {
 
     fn close(&mut self, key: Key, closing: &Closing) {
         if let Some(connection) = self.connections.remove(key) {
-            self.bench.meter.disconnected(connection.client);
+            self.loop_context.meter.disconnected(connection.client);
             if connection.departs() {
-                self.bench.has_departed(key);
+                self.loop_context.has_departed(key);
             }
             if connection.wants_room {
                 self.want_room.retain(|other| *other != key);
             }
-            let shared = &self.bench.shared;
+            let shared = &self.loop_context.shared;
             // The loop updates the counters before it informs the service of the end, so that the
             // counters include this connection from then on.
             match closing {
@@ -590,8 +590,8 @@ impl EventLoop {
                 Closing::Crowded => Counters::count(&shared.counters.connections_crowded_out),
                 Closing::Ended | Closing::Failed(_) | Closing::Panicked => {}
             }
-            shared.connection_ended(connection.from, self.bench.remote.index);
-            shared.handler.connection_closed(connection.from, self.bench.connection_id(key));
+            shared.connection_ended(connection.from, self.loop_context.remote.index);
+            shared.handler.connection_closed(connection.from, self.loop_context.connection_id(key));
             let client = connection.from;
             tracing::debug!(%client, reason = ?closing, "disconnected");
             if let Some(fault) = closing.fault()
@@ -600,20 +600,20 @@ impl EventLoop {
                 tracing::warn!(%client, held_back, "closed a connection: its client {fault}");
             }
             if connection.has_parked() {
-                self.bench.tasks.let_go(key, &mut self.bench.meter);
+                self.loop_context.tasks.let_go(key, &mut self.loop_context.meter);
             }
-            connection.end(&mut self.bench);
+            connection.end(&mut self.loop_context);
         }
     }
 
     /// Closes stalled connections, and tries again to accept connections after earlier failures.
     fn sweep(&mut self) {
-        let now = self.bench.now;
+        let now = self.loop_context.now;
         self.swept = now;
-        self.bench.shrink();
+        self.loop_context.shrink();
         self.seat.links.shrink();
         self.look_for_more();
-        let stall_max = self.bench.shared.stall_max;
+        let stall_max = self.loop_context.shared.stall_max;
         let stalled = |one: &Connection| {
             one.stalled_since().is_some_and(|since| now.since(since) >= stall_max)
         };

@@ -129,8 +129,9 @@ impl ReplyJournal {
         let file = file.map_err(failed("open the notes of replies"))?;
         lock(&file, refusal).map_err(failed("lock the notes of replies"))?;
         let boot = this_boot().map_err(failed("read the id of this boot for"))?;
-        let notebook = Self { file, boot, changes, lost: AtomicU64::new(0) };
-        let (pages, damaged) = notebook.pages().map_err(failed("read the notes of replies"))?;
+        let reply_journal = Self { file, boot, changes, lost: AtomicU64::new(0) };
+        let (pages, damaged) =
+            reply_journal.pages().map_err(failed("read the notes of replies"))?;
         if damaged != 0 {
             let path = path.display();
             tracing::warn!(
@@ -139,17 +140,18 @@ impl ReplyJournal {
                 their calls again if clients retransmit them"
             );
         }
-        let mut pages: Vec<_> = pages.into_iter().filter(|page| notebook.counts(page)).collect();
+        let mut pages: Vec<_> =
+            pages.into_iter().filter(|page| reply_journal.counts(page)).collect();
         let needs_sync = changes == Changes::Stable && pages.iter().any(|page| page.is_made_only);
-        if needs_sync && !(notebook.remove_made(&pages) && sync()) {
+        if needs_sync && !(reply_journal.remove_made(&pages) && sync()) {
             tracing::warn!(
                 "cannot sync changes of the previous server: the server runs their calls again \
                  if clients retransmit them"
             );
             pages.retain(|page| !page.is_made_only);
         }
-        let noted = notebook.bring_up(pages, now);
-        Ok((notebook, noted))
+        let noted = reply_journal.bring_up(pages, now);
+        Ok((reply_journal, noted))
     }
 
     /// Removes marked entries from the file; returns false if a write fails.

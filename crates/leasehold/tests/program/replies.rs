@@ -226,10 +226,10 @@ fn in_process(home: &Home, state: &str, disk: Held) -> (Running, SocketAddr, usi
     let now = leasehold_shell::clock::now();
     let sync = || syncs.sync_earlier_changes().is_ok();
     let opened = ReplyJournal::open(home.path(state).as_ref(), Changes::Stable, now, sync);
-    let (notebook, noted) = opened.unwrap();
-    let notebook: Arc<dyn leasehold_serve::ReplyJournal> = Arc::new(notebook);
+    let (reply_journal, noted) = opened.unwrap();
+    let reply_journal: Arc<dyn leasehold_serve::ReplyJournal> = Arc::new(reply_journal);
     let service = Service::new(vec![export], HandleKey([7; 16]), Box::new(Deaf));
-    let service = Arc::new(service.with_notebook(&notebook, &noted, now));
+    let service = Arc::new(service.with_reply_journal(&reply_journal, &noted, now));
     let policy = Policy {
         privileged: leasehold_shell::process::can_act_as_others(),
         uid: rustix::process::geteuid().as_raw(),

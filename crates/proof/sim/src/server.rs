@@ -100,9 +100,9 @@ impl Server {
             Some(Mutant::ForgetsNotes) => Vec::new(),
             _ => self.notes.found(),
         };
-        let notebook: Arc<dyn ReplyJournal> = Arc::<Notes>::clone(&self.notes);
+        let reply_journal: Arc<dyn ReplyJournal> = Arc::<Notes>::clone(&self.notes);
         let service = Service::new(vec![export], HandleKey([9; 16]), Box::new(Deaf));
-        let service = service.with_notebook(&notebook, &found, self.clock.local(now));
+        let service = service.with_reply_journal(&reply_journal, &found, self.clock.local(now));
         self.service = Some(Arc::new(service));
     }
 

@@ -49,7 +49,7 @@ impl Client {
         let known = self.known(who, node).await?;
         let at = self.time_of_day();
         let is_settled =
-            self.with(|state, now, doings| state.settle_times(now, (node, at), doings));
+            self.with(|state, now, actions| state.settle_times(now, (node, at), actions));
         let seen = self.with(|state, now, _| state.seen(now, node)).unwrap_or(known);
         let trusted_for = if is_settled { known.trusted_for } else { Duration::ZERO };
         Ok((Seen { attributes: seen.attributes, trusted_for }, is_settled))
@@ -73,12 +73,12 @@ impl Client {
     /// would recall the leases of clients that work in the directory.
     async fn look(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
         let (handle, asked) = (self.handle(node)?, self.ask());
-        let ride = self.ride(&[(FIRST, Kind::Read)], None);
-        match ride.nfs.getattr(who, &handle).await? {
+        let piggyback = self.piggyback(&[(FIRST, Kind::Read)], None);
+        match piggyback.nfs.getattr(who, &handle).await? {
             nfs3::Reply::Done(done) => {
                 let attributes = Some(&done.attributes);
                 self.observe(node, asked, attributes);
-                if let Some(grant) = ride.grant(FIRST) {
+                if let Some(grant) = piggyback.grant(FIRST) {
                     self.take_grant((who, node), grant, (asked, attributes));
                 }
                 let seen = self.with(|state, now, _| state.seen(now, node));
@@ -115,23 +115,23 @@ impl Client {
         let hold = if is_file { Some(self.hold(node).await) } else { None };
         let change = self.begin_change(node);
         let set = convert::set_attributes(attributes);
-        let ride = self.ride(&[], None);
-        let wcc = match ride.nfs.setattr(who, &handle, &set, None).await? {
+        let piggyback = self.piggyback(&[], None);
+        let wcc = match piggyback.nfs.setattr(who, &handle, &set, None).await? {
             nfs3::Reply::Done(wcc) => wcc,
             nfs3::Reply::Failed(status, wcc) => {
-                change.finish(&wcc, (&ride, FIRST));
+                change.finish(&wcc, (&piggyback, FIRST));
                 return Err(self.failed(node, status));
             }
         };
         if is_file {
             // The SETATTR has ended the layout of the file at the server, so the client forgets the
             // layout.
-            self.with(|state, _, doings| state.layouts.forget(node, doings));
+            self.with(|state, _, actions| state.layouts.forget(node, actions));
         }
         if let Some(size) = attributes.size {
             self.step(Event::Resized { file: node.key(), size });
         }
-        change.finish(&wcc, (&ride, FIRST));
+        change.finish(&wcc, (&piggyback, FIRST));
         drop(hold);
         self.getattr(who, node).await
     }
@@ -161,11 +161,11 @@ impl Client {
         self.with(|state, now, _| covered(state, now))?;
         self.write_as(who, node).await;
         let at = self.time_of_day();
-        self.with(|state, now, doings| {
+        self.with(|state, now, actions| {
             let set = covered(state, now)?;
             if set != SetAttributes::default() {
-                state.step(now, Event::Alter { file: node.key(), set, at }, doings);
-                state.lease(now, holder::Event::Dirtied(object_of(node), 0), doings);
+                state.step(now, Event::Alter { file: node.key(), set, at }, actions);
+                state.lease(now, holder::Event::Dirtied(object_of(node), 0), actions);
             }
             state.shown(now, node)
         })

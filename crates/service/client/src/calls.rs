@@ -89,24 +89,24 @@ impl Call {
                 Event::Altered { job, result: told(&client, node, result) }
             }
         };
-        client.with(|state, now, doings| {
+        client.with(|state, now, actions| {
             if is_stale(&event) && state.nodes.is_losing(node) {
                 // This client itself has removed the file, or the reply to its REMOVE is still in
                 // transit. The stale handle is then no loss of data, so the cache discards the
                 // file's data without an error.
-                state.step(now, Event::Discard { file: node.key() }, doings);
+                state.step(now, Event::Discard { file: node.key() }, actions);
             }
             let refused = state.cache.counters().refused_bytes;
-            state.step(now, event, doings);
+            state.step(now, event, actions);
             if state.cache.counters().refused_bytes != refused {
                 let (_, why) = state.cache.failure(node.key());
                 state.refusals.refused(node, why);
             }
-            state.note_saved(now, node, doings);
+            state.note_saved(now, node, actions);
             // If the unsaved data was the only reason to keep the node, the client forgets the node
             // now.
             if let Some(forget) = state.forget_unused(node) {
-                state.step(now, forget, doings);
+                state.step(now, forget, actions);
             }
         });
     }
@@ -169,14 +169,14 @@ async fn write_under(
     loop {
         let writing = client.writing(node);
         let base = writing.base;
-        let ride = client.ride(&[], base);
+        let piggyback = client.piggyback(&[], base);
         let also = convert::set_attributes(&set.unwrap_or_default());
         let sent = (client.shared.options.time_of_day)();
         let reply =
-            ride.nfs.write_and_set(who, file, offset, (data.clone(), stability), also).await;
-        writing.answered(&ride);
-        client.with(|state, _, doings| state.layouts.changed(node, doings));
-        if let Some(now) = ride.told().late {
+            piggyback.nfs.write_and_set(who, file, offset, (data.clone(), stability), also).await;
+        writing.answered(&piggyback);
+        client.with(|state, _, actions| state.layouts.changed(node, actions));
+        if let Some(now) = piggyback.told().late {
             if client.is_late_for_ours(node, base).await {
                 continue;
             }
@@ -205,10 +205,10 @@ async fn alter_under(
     loop {
         let writing = client.writing(node);
         let base = writing.base;
-        let ride = client.ride(&[], base);
-        let reply = ride.nfs.setattr(who, file, &set, None).await;
-        writing.answered(&ride);
-        if let Some(now) = ride.told().late {
+        let piggyback = client.piggyback(&[], base);
+        let reply = piggyback.nfs.setattr(who, file, &set, None).await;
+        writing.answered(&piggyback);
+        if let Some(now) = piggyback.told().late {
             if client.is_late_for_ours(node, base).await {
                 continue;
             }
@@ -216,7 +216,7 @@ async fn alter_under(
         }
         // The SETATTR has ended the layout of the file at the server, so the client forgets the
         // layout.
-        client.with(|state, _, doings| state.layouts.forget(node, doings));
+        client.with(|state, _, actions| state.layouts.forget(node, actions));
         return match reply? {
             nfs3::Reply::Done(wcc) => Ok(convert::wcc(&wcc)),
             nfs3::Reply::Failed(status, _) => Err(Error::Failed(status)),
@@ -237,13 +237,13 @@ async fn commit(
     (who, node): (&Credential, NodeId),
     file: &Handle,
 ) -> Result<Committed, Error> {
-    let ride = client.ride(&[], None);
+    let piggyback = client.piggyback(&[], None);
     let writing = client.writing(node);
-    let reply = ride.nfs.commit(who, file, 0, 0).await;
-    writing.answered(&ride);
+    let reply = piggyback.nfs.commit(who, file, 0, 0).await;
+    writing.answered(&piggyback);
     match reply? {
         nfs3::Reply::Done(done) => {
-            client.with(|state, _, doings| state.layouts.committed(node, done.verifier, doings));
+            client.with(|state, _, actions| state.layouts.committed(node, done.verifier, actions));
             Ok(Committed { verifier: done.verifier, wcc: convert::wcc(&done.file) })
         }
         nfs3::Reply::Failed(status, _) => Err(Error::Failed(status)),

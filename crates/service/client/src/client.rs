@@ -99,7 +99,7 @@ pub(crate) enum Outcome {
 
 /// The actions that [`Client::with`] performs after it has released the mutex of the state.
 #[derive(Default)]
-pub(crate) struct Effects {
+pub(crate) struct Actions {
     effects: Vec<Effect<Error>>,
     calls: Vec<Call>,
     pub(crate) wakers: Vec<Waker>,
@@ -191,27 +191,27 @@ impl Client {
 
     /// Applies a change to the state, releases the mutex of the state, and then performs the
     /// resulting actions.
-    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State, Time, &mut Effects) -> T) -> T {
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State, Time, &mut Actions) -> T) -> T {
         let now = self.shared.nfs.session().now();
-        let mut doings = Effects::default();
+        let mut actions = Actions::default();
         let (changed, alarm) = {
             let mut state = self.shared.state();
-            let changed = change(&mut state, now, &mut doings);
+            let changed = change(&mut state, now, &mut actions);
             (changed, state.new_alarm(now))
         };
         // The client passes refused data to the rescuer before it wakes the programs, so that the
         // data is safe when a program receives the error.
-        self.hand_over(&doings.refused);
-        for waker in doings.wakers {
+        self.hand_over(&actions.refused);
+        for waker in actions.wakers {
             waker.wake();
         }
-        for call in doings.calls {
+        for call in actions.calls {
             spawn(call.run(self.clone()));
         }
         if let Some(alarm) = alarm {
             self.ring_at(now, alarm);
         }
-        self.run_errands(doings.errands);
+        self.run_errands(actions.errands);
         changed
     }
 
@@ -247,7 +247,7 @@ impl Client {
 
     /// Passes an event to the cache.
     pub(crate) fn step(&self, event: Event<Error>) {
-        self.with(|state, now, doings| state.step(now, event, doings));
+        self.with(|state, now, actions| state.step(now, event, actions));
     }
 
     /// The time stamp with which the cache orders a request to the server.
@@ -272,7 +272,7 @@ impl Client {
         spawn(async move {
             let _ = told.set(work.await);
             drop(told);
-            client.with(|state, _, doings| state.answer(ticket, Outcome::Done, doings));
+            client.with(|state, _, actions| state.answer(ticket, Outcome::Done, actions));
         });
         wait.await;
         let done = Arc::into_inner(done).and_then(OnceLock::into_inner);
@@ -280,9 +280,9 @@ impl Client {
     }
 
     fn begin(&self, event: impl FnOnce(Ticket) -> Event<Error>) -> Ticket {
-        self.with(|state, now, doings| {
+        self.with(|state, now, actions| {
             let ticket = state.new_ticket();
-            state.step(now, event(ticket), doings);
+            state.step(now, event(ticket), actions);
             ticket
         })
     }
@@ -293,10 +293,10 @@ impl Client {
         spawn(async move {
             sleep.await;
             if let Some(shared) = weak.upgrade() {
-                Self { shared }.with(|state, now, doings| {
+                Self { shared }.with(|state, now, actions| {
                     state.alarm = None;
-                    state.step(now, Event::Tick, doings);
-                    state.lease(now, leasehold_core::leases::holder::Event::Tick, doings);
+                    state.step(now, Event::Tick, actions);
+                    state.lease(now, leasehold_core::leases::holder::Event::Tick, actions);
                 });
             }
         });
@@ -311,13 +311,13 @@ impl Client {
     /// so that the next use looks it up again.
     pub(crate) fn failed(&self, node: NodeId, status: Status) -> Error {
         if is_stale(status) {
-            self.with(|state, now, doings| {
+            self.with(|state, now, actions| {
                 let above = state.nodes.above(node);
-                state.step(now, Event::Invalidate { object: node.key() }, doings);
+                state.step(now, Event::Invalidate { object: node.key() }, actions);
                 // Another client may also have renamed or replaced the parent directories, so the
                 // client no longer trusts their cached attributes.
                 for directory in above {
-                    state.step(now, Event::Distrust { object: directory.key() }, doings);
+                    state.step(now, Event::Distrust { object: directory.key() }, actions);
                 }
             });
         }
@@ -326,8 +326,8 @@ impl Client {
 
     /// Passes the attributes in a reply to the cache.
     pub(crate) fn observe(&self, node: NodeId, asked: Asked, seen: Option<&nfs3::Attributes>) {
-        self.with(|state, now, doings| {
-            state.observe(now, (node, asked), seen, doings);
+        self.with(|state, now, actions| {
+            state.observe(now, (node, asked), seen, actions);
         });
     }
 
@@ -354,9 +354,9 @@ impl Client {
     /// Records that a change of an object has started. The change ends when the returned guard is
     /// finished or dropped.
     pub(crate) fn begin_change(&self, node: NodeId) -> Change {
-        self.with(|state, now, doings| {
-            state.step(now, Event::BeginChange { object: node.key() }, doings);
-            state.changing(now, node, doings);
+        self.with(|state, now, actions| {
+            state.step(now, Event::BeginChange { object: node.key() }, actions);
+            state.changing(now, node, actions);
         });
         self.change_of(node, true)
     }
@@ -372,7 +372,7 @@ impl Client {
     /// as the link count of a file whose name the call removes. The cache receives no event for the
     /// start of such a change.
     pub(crate) fn begin_touch(&self, node: NodeId) -> Change {
-        self.with(|state, now, doings| state.changing(now, node, doings));
+        self.with(|state, now, actions| state.changing(now, node, actions));
         self.change_of(node, false)
     }
 
@@ -396,15 +396,15 @@ impl Shared {
 
 impl State {
     /// Passes an event to the cache and collects the resulting actions.
-    pub(crate) fn step(&mut self, now: Time, event: Event<Error>, doings: &mut Effects) {
+    pub(crate) fn step(&mut self, now: Time, event: Event<Error>, actions: &mut Actions) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             if let Event::Forget { object } = event {
-                self.release_lease(now, NodeId::of(object), doings);
+                self.release_lease(now, NodeId::of(object), actions);
             }
-            self.cache.step(now, event, &mut doings.effects);
-            for effect in core::mem::take(&mut doings.effects) {
-                events.extend(self.follow(now, effect, doings));
+            self.cache.step(now, event, &mut actions.effects);
+            for effect in core::mem::take(&mut actions.effects) {
+                events.extend(self.follow(now, effect, actions));
             }
         }
     }
@@ -414,7 +414,7 @@ impl State {
         &mut self,
         now: Time,
         effect: Effect<Error>,
-        doings: &mut Effects,
+        actions: &mut Actions,
     ) -> Option<Event<Error>> {
         match effect {
             Effect::Fetch { .. }
@@ -422,28 +422,28 @@ impl State {
             | Effect::Commit { .. }
             | Effect::Alter { .. } => match Call::new(&self.nodes, effect) {
                 Ok(call) => {
-                    doings.calls.push(call);
+                    actions.calls.push(call);
                     None
                 }
                 Err(refused) => Some(*refused),
             },
             Effect::Read { ticket, result } => {
-                self.answer(ticket, Outcome::Read(result), doings);
+                self.answer(ticket, Outcome::Read(result), actions);
                 None
             }
             Effect::Wrote { ticket } | Effect::Synced { ticket } => {
-                self.answer(ticket, Outcome::Done, doings);
+                self.answer(ticket, Outcome::Done, actions);
                 None
             }
             Effect::Refused { file, offset, data, error } => {
-                self.refuse(now, NodeId::of(file), (offset, data), error, doings);
+                self.refuse(now, NodeId::of(file), (offset, data), error, actions);
                 None
             }
             Effect::Held { ticket, file } => {
                 if self.abandoned.remove(&ticket) {
                     return Some(Event::Release { file });
                 }
-                self.answer(ticket, Outcome::Done, doings);
+                self.answer(ticket, Outcome::Done, actions);
                 None
             }
             Effect::Idle { object } => self.forget_unused(NodeId::of(object)),
@@ -457,12 +457,12 @@ impl State {
         node: NodeId,
         data: (u64, Bytes),
         error: Error,
-        doings: &mut Effects,
+        actions: &mut Actions,
     ) {
         self.refusals.failed(now, &error);
         let late = self.leases.as_ref().and_then(|leased| leased.why_late(node, &error));
         let path = self.nodes.path(node);
-        doings.refused.extend(kept((node, path), data, late.unwrap_or(Why::Failed(error))));
+        actions.refused.extend(kept((node, path), data, late.unwrap_or(Why::Failed(error))));
     }
 
     /// Creates a ticket for a new wait.
@@ -478,10 +478,10 @@ impl State {
         self.waiting.remove(&ticket);
     }
 
-    pub(crate) fn answer(&mut self, ticket: Ticket, outcome: Outcome, doings: &mut Effects) {
+    pub(crate) fn answer(&mut self, ticket: Ticket, outcome: Outcome, actions: &mut Actions) {
         if let Some(waiting) = self.waiting.get_mut(&ticket) {
             waiting.outcome = Some(outcome);
-            doings.wakers.extend(waiting.waker.take());
+            actions.wakers.extend(waiting.waker.take());
         }
     }
 
@@ -528,7 +528,7 @@ impl State {
         &mut self,
         now: Time,
         (node, at): (NodeId, FileTime),
-        doings: &mut Effects,
+        actions: &mut Actions,
     ) -> bool {
         let file = node.key();
         let is_settled = match self.cache.times(file, at) {
@@ -537,7 +537,7 @@ impl State {
             Times::Unclear => false,
         };
         if is_settled && self.cache.is_unsaved(file) {
-            self.step(now, Event::Show { file }, doings);
+            self.step(now, Event::Show { file }, actions);
         }
         is_settled
     }
@@ -577,13 +577,13 @@ impl State {
         now: Time,
         (node, asked): (NodeId, Asked),
         seen: Option<&nfs3::Attributes>,
-        doings: &mut Effects,
+        actions: &mut Actions,
     ) {
         // If the client has forgotten the node while the request was in progress, the attributes
         // are dropped.
         if let Some(seen) = seen.filter(|_| self.nodes.get(node).is_some()) {
             let attributes = convert::attributes(seen);
-            self.step(now, Event::Observed { object: node.key(), asked, attributes }, doings);
+            self.step(now, Event::Observed { object: node.key(), asked, attributes }, actions);
         }
     }
 
@@ -598,10 +598,10 @@ impl State {
         Some(wake)
     }
 
-    fn abandon(&mut self, now: Time, ticket: Ticket, node: NodeId, doings: &mut Effects) {
+    fn abandon(&mut self, now: Time, ticket: Ticket, node: NodeId, actions: &mut Actions) {
         let waited = self.waiting.remove(&ticket);
         if waited.is_none_or(|waiting| waiting.outcome.is_some()) {
-            self.step(now, Event::Release { file: node.key() }, doings);
+            self.step(now, Event::Release { file: node.key() }, actions);
         } else {
             self.abandoned.insert(ticket);
         }
@@ -647,9 +647,9 @@ impl Future for Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        self.client.with(|state, now, doings| {
+        self.client.with(|state, now, actions| {
             state.waiting.remove(&self.ticket);
-            state.give_up_use(now, self.ticket, doings);
+            state.give_up_use(now, self.ticket, actions);
         });
     }
 }
@@ -674,25 +674,29 @@ impl Change {
     /// it held at the start of the change, the time stamp is the present time. Otherwise it is the
     /// start of the change, because other clients may have changed the names before the new lease
     /// was granted.
-    pub(crate) fn finish(mut self, wcc: &nfs3::Wcc, (ride, place): (&Piggyback, u32)) -> Asked {
+    pub(crate) fn finish(
+        mut self,
+        wcc: &nfs3::Wcc,
+        (piggyback, place): (&Piggyback, u32),
+    ) -> Asked {
         self.client.note_server_clock(self.sent, wcc);
-        self.end(convert::wcc(wcc), ride.change(place))
+        self.end(convert::wcc(wcc), piggyback.change(place))
     }
 
     /// Like [`Self::finish`], for a change from [`Client::begin_touch`].
-    pub(crate) fn touched(mut self, (ride, place): (&Piggyback, u32)) {
-        self.end(Wcc::default(), ride.change(place));
+    pub(crate) fn touched(mut self, (piggyback, place): (&Piggyback, u32)) {
+        self.end(Wcc::default(), piggyback.change(place));
     }
 
     fn end(&mut self, wcc: Wcc, how: How) -> Asked {
         let Some(node) = self.node.take() else { return self.asked };
-        self.client.with(|state, now, doings| {
+        self.client.with(|state, now, actions| {
             let may_keep = state.may_keep(node, self.lease, how);
             if self.is_cached {
-                state.step(now, Event::EndChange { object: node.key(), wcc }, doings);
+                state.step(now, Event::EndChange { object: node.key(), wcc }, actions);
             }
-            state.layouts.changed(node, doings);
-            state.changed(now, node, how, doings);
+            state.layouts.changed(node, actions);
+            state.changed(now, node, how, actions);
             if may_keep { state.cache.ask(now) } else { self.asked }
         })
     }
@@ -713,8 +717,8 @@ pub(crate) struct Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.client.with(|state, now, doings| {
-            state.abandon(now, self.ticket, self.node, doings);
+        self.client.with(|state, now, actions| {
+            state.abandon(now, self.ticket, self.node, actions);
         });
     }
 }

@@ -89,7 +89,7 @@ impl Client {
     pub(crate) fn opened(&self, who: &Credential, node: NodeId, how: OpenHow) -> OpenId {
         let how = OpenHow { direct: how.direct || !self.caches(), ..how };
         let of = node;
-        self.with(|state, now, doings| {
+        self.with(|state, now, actions| {
             state.nodes.open(node);
             if let Some(node) = state.nodes.get_mut(node) {
                 node.set_reader(who);
@@ -98,7 +98,7 @@ impl Client {
             let verifier = [0; 8];
             let open = Open { node, who: who.clone(), how, failures_seen, verifier };
             let open = state.opens.insert(open);
-            state.note_open(now, of, doings);
+            state.note_open(now, of, actions);
             open
         })
     }
@@ -345,23 +345,23 @@ impl Client {
     /// Releases an open file. This method neither saves data nor reports failures;
     /// [`Client::flush`] does both.
     pub fn release(&self, open: OpenId) {
-        let aside = self.with(|state, now, doings| {
+        let aside = self.with(|state, now, actions| {
             let Open { node, who, .. } = state.opens.remove(open)?;
             let aside = state.nodes.close(node);
-            state.note_open(now, node, doings);
+            state.note_open(now, node, actions);
             let last = state.seen(now, node).is_some_and(|seen| seen.attributes.link_count <= 1);
             let is_certain = state.names_are_certain();
             if aside.is_some() && last && is_certain {
                 // The client is about to remove the last name of the file, which deletes the file.
                 // The unsaved data is therefore discarded and not sent.
-                state.step(now, Event::Discard { file: node.key() }, doings);
+                state.step(now, Event::Discard { file: node.key() }, actions);
             }
             // Without leases on names, the hidden name may refer to another file after a change by
             // another client. The client therefore keeps unsaved data, and saves it before it
             // removes the name.
             let unsaved = !is_certain && state.cache.is_unsaved(node.key());
             if let Some(event) = state.forget_unused(node) {
-                state.step(now, event, doings);
+                state.step(now, event, actions);
             }
             aside.map(|place| (who, node, place, unsaved))
         });

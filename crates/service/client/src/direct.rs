@@ -61,19 +61,19 @@ impl Client {
         while !data.is_empty() {
             let part = data.slice(..data.len().min(most));
             let change = self.begin_change(node);
-            let ride = self.ride(&[], None);
-            let reply = ride.nfs.append(who, &handle, (part, Stability::FileSync)).await?;
+            let piggyback = self.piggyback(&[], None);
+            let reply = piggyback.nfs.append(who, &handle, (part, Stability::FileSync)).await?;
             let done = match reply {
                 nfs3::Reply::Done(done) => done,
                 nfs3::Reply::Failed(status, wcc) => {
-                    change.finish(&wcc, (&ride, FIRST));
+                    change.finish(&wcc, (&piggyback, FIRST));
                     return Err(self.refused(node, status));
                 }
             };
             let count = done.written.count;
             let range = done.offset..done.offset.saturating_add(count.into());
             self.overwritten(node, range);
-            change.finish(&done.written.file, (&ride, FIRST));
+            change.finish(&done.written.file, (&piggyback, FIRST));
             if count == 0 {
                 return Err(Error::Failed(nfs3::Status::Io));
             }
@@ -100,17 +100,17 @@ impl Client {
             let length = part.len() as u64;
             let change = self.begin_change(node);
             let stability = Stability::FileSync;
-            let ride = self.ride(&[], None);
-            let reply = ride.nfs.write(who, &handle, at, (part, stability)).await?;
+            let piggyback = self.piggyback(&[], None);
+            let reply = piggyback.nfs.write(who, &handle, at, (part, stability)).await?;
             self.overwritten(node, at..at + length);
             let done = match reply {
                 nfs3::Reply::Done(done) => done,
                 nfs3::Reply::Failed(status, wcc) => {
-                    change.finish(&wcc, (&ride, FIRST));
+                    change.finish(&wcc, (&piggyback, FIRST));
                     return Err(self.refused(node, status));
                 }
             };
-            change.finish(&done.file, (&ride, FIRST));
+            change.finish(&done.file, (&piggyback, FIRST));
             if done.count == 0 {
                 return Err(Error::Failed(nfs3::Status::Io));
             }
@@ -130,9 +130,9 @@ impl Client {
 
     /// Invalidates the cached bytes of a range and the read layout of the file.
     fn overwritten(&self, node: NodeId, range: Range<u64>) {
-        self.with(|state, now, doings| {
-            state.layouts.changed(node, doings);
-            state.step(now, Event::Overwritten { file: node.key(), range }, doings);
+        self.with(|state, now, actions| {
+            state.layouts.changed(node, actions);
+            state.step(now, Event::Overwritten { file: node.key(), range }, actions);
         });
     }
 }

@@ -45,7 +45,7 @@ use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::write::Stability;
 use leasehold_wire::nfs3::{self, Handle};
 
-use crate::client::{Client, Effects, State};
+use crate::client::{Actions, Client, State};
 use crate::convert;
 use crate::nodes::NodeId;
 use crate::round_robin::{Part, Turns};
@@ -171,29 +171,29 @@ struct Object {
 
 impl Layouts {
     /// Forgets the layout of a node. Waiting accesses request a new layout.
-    pub(crate) fn forget(&mut self, node: NodeId, doings: &mut Effects) {
+    pub(crate) fn forget(&mut self, node: NodeId, actions: &mut Actions) {
         if let Some(before) = self.files.remove(&node) {
-            doings.wakers.extend(before.waiting());
+            actions.wakers.extend(before.waiting());
         }
     }
 
     /// Forgets the read layout of a node, because a call of this client has changed the file.
     /// Waiting accesses request a new layout.
-    pub(crate) fn changed(&mut self, node: NodeId, doings: &mut Effects) {
+    pub(crate) fn changed(&mut self, node: NodeId, actions: &mut Actions) {
         if self.files.get(&node).is_some_and(|file| file.question.lease.0 == Kind::Read) {
-            self.forget(node, doings);
+            self.forget(node, actions);
         }
     }
 
     /// Forgets the write layout of a node if COMMIT has returned another verifier than the verifier
     /// of the layout: under the old layout the client would write the same data again without end.
-    pub(crate) fn committed(&mut self, node: NodeId, verifier: [u8; 8], doings: &mut Effects) {
+    pub(crate) fn committed(&mut self, node: NodeId, verifier: [u8; 8], actions: &mut Actions) {
         let file = self.files.get(&node);
         if let Some(File { what: What::Lies(laid_out), .. }) = file
             && laid_out.kind == Kind::Write
             && laid_out.verifier != verifier
         {
-            self.forget(node, doings);
+            self.forget(node, actions);
         }
     }
 
@@ -213,14 +213,14 @@ impl Layouts {
         node: NodeId,
         question: Question,
         what: What,
-        doings: &mut Effects,
+        actions: &mut Actions,
     ) -> bool {
         // If the client has forgotten the state or sent another request meanwhile, the result is
         // ignored.
         let file = self.files.get_mut(&node).filter(|file| file.question == question);
         let before = file.map(|file| core::mem::replace(file, File { question, what }));
         let is_known = before.is_some();
-        doings.wakers.extend(before.into_iter().flat_map(File::waiting));
+        actions.wakers.extend(before.into_iter().flat_map(File::waiting));
         is_known
     }
 }
@@ -266,12 +266,12 @@ impl Client {
         let (question, laid_out) = self.laid_out(who, node, handle).await?;
         let length = size.saturating_sub(offset).min(count.into());
         if let Some((late, until)) = laid_out.late() {
-            let is_over = self.with(|state, now, doings| {
+            let is_over = self.with(|state, now, actions| {
                 let is_over = until <= now;
                 if is_over {
                     // The pause for the late iod has ended. Meanwhile the server may have detected
                     // that the iod is unreachable, so the client requests the layout again.
-                    state.layouts.forget(node, doings);
+                    state.layouts.forget(node, actions);
                 }
                 is_over
             });
@@ -338,7 +338,7 @@ impl Client {
             files.map(|(node, _)| *node).collect()
         };
         let returns = stream::iter(written).for_each_concurrent(TOGETHER_MAX, |node| async move {
-            self.with(|state, _, doings| state.layouts.forget(node, doings));
+            self.with(|state, _, actions| state.layouts.forget(node, actions));
             if let Ok(handle) = self.handle(node) {
                 let _ = self.give_layout_back(who, node, &handle).await;
             }
@@ -378,12 +378,12 @@ impl Client {
         node: NodeId,
         handle: &Handle,
     ) -> Result<(), Error> {
-        let ride = self.ride(&[], None);
+        let piggyback = self.piggyback(&[], None);
         // When the client returns the layout, the server updates the file's attributes and modrev
         // by the WRITEs to the iods. `writing` makes the client count this change as its own.
         let writing = self.writing(node);
-        let reply = ride.nfs.give_objects_back(who, handle).await;
-        writing.answered(&ride);
+        let reply = piggyback.nfs.give_objects_back(who, handle).await;
+        writing.answered(&piggyback);
         Ok(reply?.done()?)
     }
 
@@ -398,9 +398,9 @@ impl Client {
         question: Question,
         laid_out: Option<Arc<LaidOut>>,
     ) -> bool {
-        self.with(|state, now, doings| {
+        self.with(|state, now, actions| {
             let what = laid_out.map_or_else(|| What::Nowhere(now + LAYOUT_RETRY_DELAY), What::Lies);
-            state.layouts.learn(node, question, what, doings)
+            state.layouts.learn(node, question, what, actions)
         })
     }
 
@@ -548,13 +548,13 @@ impl Client {
         handle: &Handle,
         kind: messages::Kind,
     ) -> Option<objects::Layout> {
-        let ride = self.ride(&[], None);
+        let piggyback = self.piggyback(&[], None);
         // The request ends an earlier layout, and the server then updates the file's attributes and
         // modrev by the WRITEs under that layout. `writing` makes the client count this change as
         // its own.
         let writing = self.writing(node);
-        let reply = ride.nfs.objects(who, handle, kind).await;
-        writing.answered(&ride);
+        let reply = piggyback.nfs.objects(who, handle, kind).await;
+        writing.answered(&piggyback);
         reply.ok()?.done().ok()
     }
 }

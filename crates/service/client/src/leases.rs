@@ -33,7 +33,7 @@ use leasehold_session::leases::messages::{self, Base, Terms};
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Handle, Status};
 
-use crate::client::{Client, Effects, Outcome, State, Wait};
+use crate::client::{Actions, Client, Outcome, State, Wait};
 use crate::listed::Listings;
 use crate::nodes::NodeId;
 use crate::options::Variant;
@@ -179,14 +179,14 @@ const fn grant_of(grant: &messages::Grant) -> (Grant, Modrev) {
 
 impl State {
     /// Passes an event to the lease holder and collects the resulting actions.
-    pub(crate) fn lease(&mut self, now: Time, event: holder::Event, doings: &mut Effects) {
+    pub(crate) fn lease(&mut self, now: Time, event: holder::Event, actions: &mut Actions) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             let Some(leased) = &mut self.leases else { return };
             let mut effects = Vec::new();
             leased.holder.step(now, event, &mut effects);
             for effect in effects {
-                events.extend(self.follow_lease(now, effect, doings));
+                events.extend(self.follow_lease(now, effect, actions));
             }
         }
     }
@@ -197,13 +197,13 @@ impl State {
         &mut self,
         now: Time,
         effect: holder::Effect,
-        doings: &mut Effects,
+        actions: &mut Actions,
     ) -> Option<holder::Event> {
         let leased = self.leases.as_mut()?;
         match effect {
-            holder::Effect::Use(ticket) => self.right(ticket, Right::Use, doings),
-            holder::Effect::Through(ticket) => self.right(ticket, Right::Through, doings),
-            holder::Effect::Full(ticket) => self.right(ticket, Right::Full, doings),
+            holder::Effect::Use(ticket) => self.right(ticket, Right::Use, actions),
+            holder::Effect::Through(ticket) => self.right(ticket, Right::Through, actions),
+            holder::Effect::Full(ticket) => self.right(ticket, Right::Full, actions),
             holder::Effect::Ask { request, object, kind, space, reclaim } => {
                 let node = node_of(object);
                 // Unsent data uses the reserved space as well. The client requests space for twice
@@ -217,25 +217,25 @@ impl State {
                 };
                 let who = leased.asked_of.get(&node).map(|(_, who)| who.clone());
                 let who = who.unwrap_or_else(|| leased.who.clone());
-                doings.errands.asks.push(Errand { request, node, who, wanted });
+                actions.errands.asks.push(Errand { request, node, who, wanted });
             }
             holder::Effect::Withdraw(object) => match &leased.watcher {
                 Some(_) => {
-                    doings.errands.withdraws.push(node_of(object));
-                    self.do_without(now, node_of(object), doings);
+                    actions.errands.withdraws.push(node_of(object));
+                    self.do_without(now, node_of(object), actions);
                 }
                 None => return Some(holder::Event::Withdrawn(object)),
             },
-            holder::Effect::Push(object, ..) => doings.errands.pushes.push(node_of(object)),
+            holder::Effect::Push(object, ..) => actions.errands.pushes.push(node_of(object)),
             holder::Effect::Drop(object) => {
                 if leased.watcher.is_some() {
-                    doings.errands.replaced.push(node_of(object));
+                    actions.errands.replaced.push(node_of(object));
                 }
                 // If the client has already forgotten the node, the cache has no state of the node
                 // to invalidate.
                 if self.nodes.get(node_of(object)).is_some() {
                     let object = node_of(object).key();
-                    self.step(now, cache::Event::Replaced { object }, doings);
+                    self.step(now, cache::Event::Replaced { object }, actions);
                 }
             }
             // The cache passed the data to the rescuer when the server refused it, so nothing
@@ -245,29 +245,29 @@ impl State {
             holder::Effect::Return(object, serial, open) => {
                 let node = node_of(object);
                 if let Some((object, _)) = leased.asked_of.get(&node) {
-                    doings.errands.returns.push(returned(*object, serial, open));
+                    actions.errands.returns.push(returned(*object, serial, open));
                 }
             }
             holder::Effect::Reclaimed => {
                 if leased.progress == Progress::Reclaiming {
                     leased.progress = Progress::Reclaimed;
-                    doings.errands.progressed = true;
+                    actions.errands.progressed = true;
                 }
             }
             holder::Effect::Recovered => {
                 leased.progress = Progress::Recovered;
-                doings.errands.progressed = true;
+                actions.errands.progressed = true;
             }
         }
         None
     }
 
-    fn right(&mut self, ticket: leases::Ticket, right: Right, doings: &mut Effects) {
+    fn right(&mut self, ticket: leases::Ticket, right: Right, actions: &mut Actions) {
         let ticket = Ticket(ticket.0);
         if let Some(leased) = &mut self.leases {
             leased.uses.remove(&ticket);
         }
-        self.answer(ticket, Outcome::Leased(right), doings);
+        self.answer(ticket, Outcome::Leased(right), actions);
     }
 
     /// Returns true if the cached state of a node is valid only under a lease. An object of unknown
@@ -312,11 +312,7 @@ impl State {
     /// lease on the node when the change began, and `how` is the effect that the reply reports.
     pub(crate) fn may_keep(&self, node: NodeId, since: Option<Serial>, how: How) -> bool {
         let holder = self.leases.as_ref().map(|leased| &leased.holder);
-        let modrevs = match how {
-            How::Unknown | How::Not => None,
-            How::Changed(before, after) => Some((before, after)),
-        };
-        holder.is_none_or(|holder| holder.may_keep(object_of(node), since, modrevs))
+        holder.is_none_or(|holder| holder.may_keep(object_of(node), since, how.modrevs()))
     }
 
     /// Processes the grant of a lease. Invalidates state that was cached before the first lease.
@@ -327,7 +323,7 @@ impl State {
         now: Time,
         (node, event): (NodeId, holder::Event),
         (asked, attributes): (Asked, Option<&nfs3::Attributes>),
-        doings: &mut Effects,
+        actions: &mut Actions,
     ) {
         let object = object_of(node);
         let lease_of = |state: &Self| {
@@ -336,14 +332,14 @@ impl State {
         };
         let Some((serial, base)) = lease_of(self) else { return };
         let is_current = self.cache.is_current(node.key(), asked);
-        self.lease(now, event, doings);
+        self.lease(now, event, actions);
         let Some((new_serial, new_base)) = lease_of(self) else { return };
         if base.is_none() && new_base.is_some() {
-            self.step(now, cache::Event::Replaced { object: node.key() }, doings);
+            self.step(now, cache::Event::Replaced { object: node.key() }, actions);
         }
         if serial != new_serial && new_serial.is_some() && attributes.is_some() && is_current {
             let asked = self.cache.ask(now);
-            self.observe(now, (node, asked), attributes, doings);
+            self.observe(now, (node, asked), attributes, actions);
         }
     }
 
@@ -362,54 +358,54 @@ impl State {
         now: Time,
         (node, asked, request): (NodeId, Asked, Request),
         held: Option<&Held>,
-        doings: &mut Effects,
+        actions: &mut Actions,
     ) {
         let grant = held.map(|held| self.grant_for(node, &held.grant));
         let attributes = held.and_then(|held| held.attributes.as_ref());
         let event = holder::Event::Answered(request, grant);
         if held.is_none() {
-            self.do_without(now, node, doings);
+            self.do_without(now, node, actions);
         }
-        self.granted(now, (node, event), (asked, attributes), doings);
+        self.granted(now, (node, event), (asked, attributes), actions);
     }
 
-    fn do_without(&mut self, now: Time, node: NodeId, doings: &mut Effects) {
+    fn do_without(&mut self, now: Time, node: NodeId, actions: &mut Actions) {
         let Some(leased) = &self.leases else { return };
         let uses = leased.uses.iter().filter(|(_, of)| **of == node);
         let tickets: Vec<Ticket> = uses.map(|(ticket, _)| *ticket).collect();
         for ticket in tickets {
             let ticket = leases::Ticket(ticket.0);
-            self.lease(now, holder::Event::GivenUp(ticket, object_of(node)), doings);
-            self.right(ticket, Right::Through, doings);
+            self.lease(now, holder::Event::GivenUp(ticket, object_of(node)), actions);
+            self.right(ticket, Right::Through, actions);
         }
     }
 
     /// Removes a waiting operation.
-    pub(crate) fn give_up_use(&mut self, now: Time, ticket: Ticket, doings: &mut Effects) {
+    pub(crate) fn give_up_use(&mut self, now: Time, ticket: Ticket, actions: &mut Actions) {
         let node = self.leases.as_mut().and_then(|leased| leased.uses.remove(&ticket));
         if let Some(node) = node {
             let ticket = leases::Ticket(ticket.0);
-            self.lease(now, holder::Event::GivenUp(ticket, object_of(node)), doings);
+            self.lease(now, holder::Event::GivenUp(ticket, object_of(node)), actions);
         }
     }
 
     /// Reports the current open mode of a node to the lease holder.
-    pub(crate) fn note_open(&mut self, now: Time, node: NodeId, doings: &mut Effects) {
+    pub(crate) fn note_open(&mut self, now: Time, node: NodeId, actions: &mut Actions) {
         if self.leases.is_some() {
             let open = self.opens.of(node);
-            self.lease(now, holder::Event::Opened(object_of(node), open), doings);
+            self.lease(now, holder::Event::Opened(object_of(node), open), actions);
         }
     }
 
     /// Releases the lease on a node that the client forgets.
-    pub(crate) fn release_lease(&mut self, now: Time, node: NodeId, doings: &mut Effects) {
+    pub(crate) fn release_lease(&mut self, now: Time, node: NodeId, actions: &mut Actions) {
         if self.leases.is_some() {
-            self.layouts.forget(node, doings);
+            self.layouts.forget(node, actions);
             if !self.cache.is_unsaved(node.key()) {
                 // The data was discarded, so a recall need not wait for the data to be sent.
-                self.lease(now, holder::Event::Pushed(object_of(node)), doings);
+                self.lease(now, holder::Event::Pushed(object_of(node)), actions);
             }
-            self.lease(now, holder::Event::Released(object_of(node)), doings);
+            self.lease(now, holder::Event::Released(object_of(node)), actions);
             if let Some(leased) = &mut self.leases {
                 leased.made.remove(&node);
                 if leased.holder.base(object_of(node)).is_none() {
@@ -439,35 +435,32 @@ impl State {
     }
 
     /// Records the start of a call that changes a node.
-    pub(crate) fn changing(&mut self, now: Time, node: NodeId, doings: &mut Effects) {
-        self.lease(now, holder::Event::Changing(object_of(node)), doings);
+    pub(crate) fn changing(&mut self, now: Time, node: NodeId, actions: &mut Actions) {
+        self.lease(now, holder::Event::Changing(object_of(node)), actions);
     }
 
     /// Records the end of a call that changes a node.
-    pub(crate) fn changed(&mut self, now: Time, node: NodeId, how: How, doings: &mut Effects) {
+    pub(crate) fn changed(&mut self, now: Time, node: NodeId, how: How, actions: &mut Actions) {
         let object = object_of(node);
-        let modrevs = match how {
-            How::Unknown => None,
-            How::Not => self.base(node).map(|base| (Modrev(base.modrev), Modrev(base.modrev))),
-            How::Changed(before, after) => Some((before, after)),
-        };
-        self.lease(now, holder::Event::Changed(object, modrevs), doings);
+        let unchanged = |base: Base| (Modrev(base.modrev), Modrev(base.modrev));
+        let modrevs = if how == How::Not { self.base(node).map(unchanged) } else { how.modrevs() };
+        self.lease(now, holder::Event::Changed(object, modrevs), actions);
     }
 
     /// Records that the server has a part of the written data.
-    pub(crate) fn wrote(&mut self, now: Time, node: NodeId, how: How, doings: &mut Effects) {
-        if let How::Changed(before, after) = how {
-            self.lease(now, holder::Event::Wrote(object_of(node), before, after), doings);
+    pub(crate) fn wrote(&mut self, now: Time, node: NodeId, how: How, actions: &mut Actions) {
+        if let Some((before, after)) = how.modrevs() {
+            self.lease(now, holder::Event::Wrote(object_of(node), before, after), actions);
         }
     }
 
     /// Completes a pending push (write-back before the return of a lease) if the file has no
     /// unsaved data left.
-    pub(crate) fn note_saved(&mut self, now: Time, node: NodeId, doings: &mut Effects) {
+    pub(crate) fn note_saved(&mut self, now: Time, node: NodeId, actions: &mut Actions) {
         let object = object_of(node);
         let dirty = self.leases.as_ref().is_some_and(|leased| leased.holder.is_dirty(object));
         if dirty && !self.cache.is_unsaved(node.key()) {
-            self.lease(now, holder::Event::Sync(object), doings);
+            self.lease(now, holder::Event::Sync(object), actions);
         }
     }
 
@@ -516,10 +509,10 @@ pub(crate) struct Writing<'a> {
 
 impl Writing<'_> {
     /// Processes the reply: records a change that was made under the file's lease.
-    pub(crate) fn answered(self, ride: &Piggyback) {
-        let (node, how) = (self.node, ride.change(FIRST));
+    pub(crate) fn answered(self, piggyback: &Piggyback) {
+        let (node, how) = (self.node, piggyback.change(FIRST));
         if how != How::Unknown {
-            self.client.with(|state, now, doings| state.wrote(now, node, how, doings));
+            self.client.with(|state, now, actions| state.wrote(now, node, how, actions));
         }
     }
 }
@@ -551,7 +544,7 @@ impl Client {
         if !self.is_leased() {
             return Right::Use;
         }
-        let begun = self.with(|state, now, doings| {
+        let begun = self.with(|state, now, actions| {
             if !state.is_by_lease(node) {
                 return Err(Right::Use);
             }
@@ -573,7 +566,7 @@ impl Client {
             leased.asked_of.insert(node, (handle, who.clone()));
             leased.uses.insert(ticket, node);
             let event = holder::Event::Use(leases::Ticket(ticket.0), object, kind, space);
-            state.lease(now, event, doings);
+            state.lease(now, event, actions);
             Ok(ticket)
         });
         match begun {
@@ -620,7 +613,7 @@ impl Client {
         bytes: u64,
         event: impl FnOnce(Ticket, Option<u64>) -> Option<cache::Event<Error>>,
     ) -> Option<Wait> {
-        let ticket = self.with(|state, now, doings| {
+        let ticket = self.with(|state, now, actions| {
             let object = object_of(node);
             if let Some(leased) = &state.leases {
                 let holder = &leased.holder;
@@ -638,8 +631,8 @@ impl Client {
                 state.end_wait(ticket);
                 return None;
             };
-            state.step(now, event, doings);
-            state.lease(now, holder::Event::Dirtied(object, bytes), doings);
+            state.step(now, event, actions);
+            state.lease(now, holder::Event::Dirtied(object, bytes), actions);
             Some(ticket)
         })?;
         Some(Wait::new(self, ticket))
@@ -663,8 +656,8 @@ impl Client {
 
     /// Reports that the other cache has dropped its copies of a node.
     pub fn withdrawn(&self, node: NodeId) {
-        self.with(|state, now, doings| {
-            state.lease(now, holder::Event::Withdrawn(object_of(node)), doings);
+        self.with(|state, now, actions| {
+            state.lease(now, holder::Event::Withdrawn(object_of(node)), actions);
         });
     }
 

@@ -66,8 +66,8 @@ impl Client {
         let verifier = if cookie == Cookie(0) { [0; 8] } else { verifier };
         let bytes = self.shared.bounds.directory_bytes;
         let (asked, from) = (self.ask(), Place { cookie, verifier });
-        let ride = self.ride_to_names(directory, ENTRIES);
-        let reply = ride.nfs.list(&who, &handle, from, bytes, with_attributes).await?;
+        let piggyback = self.ride_to_names(directory, ENTRIES);
+        let reply = piggyback.nfs.list(&who, &handle, from, bytes, with_attributes).await?;
         let listed = match reply {
             nfs3::Reply::Done(listed) => listed,
             nfs3::Reply::Failed(status, seen) => {
@@ -77,7 +77,7 @@ impl Client {
         };
         self.observe(directory, asked, listed.attributes.as_ref());
         let seen = listed.attributes.as_ref();
-        let named = self.take_grant_of_names(&who, (directory, asked), &ride, seen);
+        let named = self.take_grant_of_names(&who, (directory, asked), &piggyback, seen);
         self.with(|state, _, _| {
             if let Some(open) = state.opens.get_mut(open) {
                 open.verifier = listed.verifier;
@@ -85,9 +85,10 @@ impl Client {
         });
         // If the reply contains a lease, the modrev in the lease belongs to the listed names,
         // unless a local operation changed the directory during the call.
-        let granted = ride.grant(FIRST).filter(|_| named != asked).map(|(_, grant)| grant.modrev);
+        let granted =
+            piggyback.grant(FIRST).filter(|_| named != asked).map(|(_, grant)| grant.modrev);
         self.keep_listing(which, made_from.or(granted), &listed);
-        let grants = ride.grants();
+        let grants = piggyback.grants();
         let entry = |(place, entry): (u32, nfs::Entry)| Entry {
             found: self.listed((&who, directory), (asked, named), &entry, grants.at(place)),
             file_id: entry.file_id,

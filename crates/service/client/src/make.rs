@@ -108,12 +108,12 @@ impl Client {
     ) -> Result<Found, Error> {
         let handle = self.handle(directory)?;
         let change = self.begin_change(directory);
-        let ride = self.ride(&[(SECOND, Kind::Write)], None);
+        let piggyback = self.piggyback(&[(SECOND, Kind::Write)], None);
         // With UNCHECKED, the file may have existed before, and other clients may have it open. The
         // client then does not treat the file as its own new file.
         let is_new = !matches!(how, create::How::Unchecked(_));
-        let reply = ride.nfs.create(who, &handle, name, how).await?;
-        let found = self.made(who, (directory, name), reply, (change, ride)).await?;
+        let reply = piggyback.nfs.create(who, &handle, name, how).await?;
+        let found = self.made(who, (directory, name), reply, (change, piggyback)).await?;
         if is_new {
             self.with(|state, now, _| state.note_made(now, found.node));
         }
@@ -133,9 +133,9 @@ impl Client {
         let handle = self.handle(directory)?;
         let attributes = of_mode(mode);
         let change = self.begin_change(directory);
-        let ride = self.ride_to_make_other();
-        let reply = ride.nfs.mkdir(who, &handle, name, &attributes).await?;
-        self.made(who, (directory, name), reply, (change, ride)).await
+        let piggyback = self.ride_to_make_other();
+        let reply = piggyback.nfs.mkdir(who, &handle, name, &attributes).await?;
+        self.made(who, (directory, name), reply, (change, piggyback)).await
     }
 
     /// Creates a symbolic link.
@@ -151,9 +151,9 @@ impl Client {
         let handle = self.handle(directory)?;
         let attributes = of_mode(Mode::from_bits(0o777));
         let change = self.begin_change(directory);
-        let ride = self.ride_to_make_other();
-        let reply = ride.nfs.symlink(who, &handle, name, (target, &attributes)).await?;
-        self.made(who, (directory, name), reply, (change, ride)).await
+        let piggyback = self.ride_to_make_other();
+        let reply = piggyback.nfs.symlink(who, &handle, name, (target, &attributes)).await?;
+        self.made(who, (directory, name), reply, (change, piggyback)).await
     }
 
     /// Creates a special file; version 2 of the protocol has none.
@@ -180,16 +180,16 @@ impl Client {
             Special::Fifo => mknod::Node::Fifo(attributes),
         };
         let change = self.begin_change(directory);
-        let ride = self.ride_to_make_other();
-        let reply = ride.nfs.mknod(who, &handle, name, node).await?;
-        self.made(who, (directory, name), reply, (change, ride)).await
+        let piggyback = self.ride_to_make_other();
+        let reply = piggyback.nfs.mknod(who, &handle, name, node).await?;
+        self.made(who, (directory, name), reply, (change, piggyback)).await
     }
 
     /// Prepares a call that creates an object other than a regular file. The call requests a lease
     /// on the object if the server leases other objects than regular files.
     fn ride_to_make_other(&self) -> Piggyback {
         let asks: &[_] = if self.leases_names() { &[(SECOND, Kind::Read)] } else { &[] };
-        self.ride(asks, None)
+        self.piggyback(asks, None)
     }
 
     /// Passes a new object to the cache. If the reply lacks the handle or the attributes, requests
@@ -199,17 +199,17 @@ impl Client {
         who: &Credential,
         (directory, name): (NodeId, &[u8]),
         reply: Reply<Made, Wcc>,
-        (change, ride): (Change, Piggyback),
+        (change, piggyback): (Change, Piggyback),
     ) -> Result<Found, Error> {
         let made = match reply {
             Reply::Done(made) => made,
             Reply::Failed(status, wcc) => {
-                change.finish(&wcc, (&ride, FIRST));
+                change.finish(&wcc, (&piggyback, FIRST));
                 self.unname(directory, name);
                 return Err(self.failed(directory, status));
             }
         };
-        let named = change.finish(&made.directory, (&ride, FIRST));
+        let named = change.finish(&made.directory, (&piggyback, FIRST));
         self.note_searched(who, directory);
         let Some(object) = &made.object else {
             self.unname(directory, name);
@@ -218,7 +218,7 @@ impl Client {
         let now = self.ask();
         let told = (Source::Asked, now, named);
         let node = self.learn((directory, name), (object, made.attributes.as_ref()), told);
-        if let Some(grant) = ride.grant(SECOND) {
+        if let Some(grant) = piggyback.grant(SECOND) {
             self.take_grant((who, node), grant, (now, made.attributes.as_ref()));
         }
         if made.attributes.is_some_and(|made| made.file_type == nfs3::FileType::Directory) {

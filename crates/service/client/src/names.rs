@@ -54,10 +54,10 @@ impl Client {
     /// Returns references that the caller received with [`Found`]. The client forgets a closed node
     /// without references when the cache has no unsaved data and no cached name of the node.
     pub fn forget(&self, node: NodeId, count: u64) {
-        self.with(|state, now, doings| {
+        self.with(|state, now, actions| {
             state.nodes.give_back(node, count);
             if let Some(event) = state.forget_unused(node) {
-                state.step(now, event, doings);
+                state.step(now, event, actions);
             }
         });
     }
@@ -166,27 +166,29 @@ impl Client {
         name: &[u8],
     ) -> Result<Found, Error> {
         let (handle, asked) = (self.handle(directory)?, self.ask());
-        let ride = self.ride_to_names(directory, SECOND);
-        match ride.nfs.lookup(who, &handle, name).await? {
+        let piggyback = self.ride_to_names(directory, SECOND);
+        match piggyback.nfs.lookup(who, &handle, name).await? {
             nfs3::Reply::Done(done) => {
                 self.observe(directory, asked, done.directory.as_ref());
                 self.note_searched(who, directory);
                 let place = (directory, asked);
-                let named = self.take_grant_of_names(who, place, &ride, done.directory.as_ref());
+                let named =
+                    self.take_grant_of_names(who, place, &piggyback, done.directory.as_ref());
                 let target = (&done.object, done.attributes.as_ref());
                 let node = self.learn((directory, name), target, (Source::Asked, asked, named));
                 // If a local operation has changed the object during the call, the attributes in
                 // the reply are out of date, and the client requests them again.
                 let is_current = self.shared.state().cache.is_current(node.key(), asked);
                 let told = done.attributes.as_ref().filter(|_| is_current);
-                if let Some(grant) = ride.grant(SECOND) {
+                if let Some(grant) = piggyback.grant(SECOND) {
                     self.take_grant((who, node), grant, (asked, done.attributes.as_ref()));
                 }
                 self.found_told(who, node, (directory, name), told).await
             }
             nfs3::Reply::Failed(status, seen) => {
                 self.observe(directory, asked, seen.as_ref());
-                let asked = self.take_grant_of_names(who, (directory, asked), &ride, seen.as_ref());
+                let asked =
+                    self.take_grant_of_names(who, (directory, asked), &piggyback, seen.as_ref());
                 if status == Status::NotFound {
                     self.note_searched(who, directory);
                     self.name((directory, name), None, (Source::Asked, asked));
@@ -204,10 +206,10 @@ impl Client {
         (object, attributes): (&Handle, Option<&Attributes>),
         (source, asked, named): (Source, Asked, Asked),
     ) -> NodeId {
-        let node = self.with(|state, now, doings| {
+        let node = self.with(|state, now, actions| {
             let node = state.nodes.take(object);
             state.nodes.seen_at(node, directory, name);
-            state.observe(now, (node, asked), attributes, doings);
+            state.observe(now, (node, asked), attributes, actions);
             node
         });
         self.name((directory, name), Some(node), (source, named));
@@ -252,14 +254,14 @@ impl Client {
         let (file, handle) = (self.handle(node)?, self.handle(directory)?);
         let asked = self.ask();
         let (change, touch) = (self.begin_change(directory), self.begin_touch(node));
-        let ride = self.ride(&[], None);
-        let reply = ride.nfs.link(who, &file, &handle, name).await?;
+        let piggyback = self.piggyback(&[], None);
+        let reply = piggyback.nfs.link(who, &file, &handle, name).await?;
         let (result, done) = match reply {
             nfs3::Reply::Done(done) => (Ok(()), done),
             nfs3::Reply::Failed(status, done) => (Err(status), done),
         };
-        let named = change.finish(&done.directory, (&ride, SECOND));
-        touch.touched((&ride, FIRST));
+        let named = change.finish(&done.directory, (&piggyback, SECOND));
+        touch.touched((&piggyback, FIRST));
         match &done.attributes {
             Some(attributes) => self.observe(node, asked, Some(attributes)),
             None => self.step(Event::Distrust { object: node.key() }),
@@ -326,13 +328,13 @@ impl Client {
 
     /// Records that a node may have lost a name; `gone` is true if the name is certainly removed.
     pub(crate) fn unlinked(&self, node: NodeId, gone: bool) {
-        self.with(|state, now, doings| {
+        self.with(|state, now, actions| {
             let last = state.seen(now, node).is_some_and(|seen| seen.attributes.link_count <= 1);
-            state.step(now, Event::Distrust { object: node.key() }, doings);
+            state.step(now, Event::Distrust { object: node.key() }, actions);
             if gone && last && !state.nodes.is_open(node) {
                 // The file has lost its last name and is not open here, so no client can read its
                 // data again. The unsent data is discarded.
-                state.step(now, Event::Discard { file: node.key() }, doings);
+                state.step(now, Event::Discard { file: node.key() }, actions);
             }
         });
     }
@@ -349,12 +351,12 @@ impl Client {
         let handle = self.handle(directory)?;
         let change = self.begin_change(directory);
         let touch = target.map(|target| self.begin_touch(target));
-        let ride = self.ride(&[], None);
-        let reply = ride.nfs.remove(who, &handle, name).await?;
+        let piggyback = self.piggyback(&[], None);
+        let reply = piggyback.nfs.remove(who, &handle, name).await?;
         if let Some(touch) = touch {
-            touch.touched((&ride, SECOND));
+            touch.touched((&piggyback, SECOND));
         }
-        self.removed(directory, name, &reply, (change, &ride))
+        self.removed(directory, name, &reply, (change, &piggyback))
     }
 
     /// Removes an empty directory.
@@ -371,9 +373,10 @@ impl Client {
         let target = self.last_at(directory, name);
         let losing = target.map(|node| self.begin_losing(node));
         let change = self.begin_change(directory);
-        let ride = self.ride(&[], None);
-        let reply = ride.nfs.rmdir(who, &handle, name).await;
-        let result = reply.and_then(|reply| self.removed(directory, name, &reply, (change, &ride)));
+        let piggyback = self.piggyback(&[], None);
+        let reply = piggyback.nfs.rmdir(who, &handle, name).await;
+        let result =
+            reply.and_then(|reply| self.removed(directory, name, &reply, (change, &piggyback)));
         losing.into_iter().for_each(|losing| losing.end(result.is_ok()));
         if let Some(node) = target {
             self.step(Event::Distrust { object: node.key() });
@@ -387,13 +390,13 @@ impl Client {
         directory: NodeId,
         name: &[u8],
         reply: &nfs3::Reply<nfs3::Wcc, nfs3::Wcc>,
-        (change, ride): (Change, &Piggyback),
+        (change, piggyback): (Change, &Piggyback),
     ) -> Result<(), Error> {
         let (status, wcc) = match reply {
             nfs3::Reply::Done(wcc) => (None, wcc),
             nfs3::Reply::Failed(status, wcc) => (Some(*status), wcc),
         };
-        let named = change.finish(wcc, (ride, FIRST));
+        let named = change.finish(wcc, (piggyback, FIRST));
         match status {
             None | Some(Status::NotFound) => {
                 self.name((directory, name), None, (Source::Asked, named));
@@ -499,20 +502,20 @@ impl Client {
         let changes =
             (self.begin_change(from.0), (from.0 != to.0).then(|| self.begin_change(to.0)));
         let losing = replaced.filter(|_| replaced != moved).map(|node| self.begin_losing(node));
-        let ride = self.ride(&[], None);
-        let reply = ride.nfs.rename(who, (&from_handle, from.1), (&to_handle, to.1)).await?;
+        let piggyback = self.piggyback(&[], None);
+        let reply = piggyback.nfs.rename(who, (&from_handle, from.1), (&to_handle, to.1)).await?;
         let (result, done) = match reply {
             nfs3::Reply::Done(done) => (Ok(()), done),
             nfs3::Reply::Failed(status, done) => (Err(status), done),
         };
         for (touch, place) in touches {
             if let Some(touch) = touch {
-                touch.touched((&ride, place));
+                touch.touched((&piggyback, place));
             }
         }
-        let from_named = changes.0.finish(&done.from, (&ride, FIRST));
+        let from_named = changes.0.finish(&done.from, (&piggyback, FIRST));
         let to_named =
-            changes.1.map_or(from_named, |change| change.finish(&done.to, (&ride, SECOND)));
+            changes.1.map_or(from_named, |change| change.finish(&done.to, (&piggyback, SECOND)));
         if result.is_err() || moved.is_none() || replaced == moved {
             self.unname(from.0, from.1);
             self.unname(to.0, to.1);

@@ -28,6 +28,16 @@ pub(crate) enum How {
     Changed(Modrev, Modrev),
 }
 
+impl How {
+    /// Returns the modrevs before and after the change; `None` unless the reply reports a change.
+    pub(crate) const fn modrevs(self) -> Option<(Modrev, Modrev)> {
+        match self {
+            Self::Unknown | Self::Not => None,
+            Self::Changed(before, after) => Some((before, after)),
+        }
+    }
+}
+
 /// A call with piggybacked lease requests.
 pub(crate) struct Piggyback {
     /// The session that sends the call.
@@ -89,7 +99,7 @@ pub(crate) const REPLACED: u32 = messages::place::REPLACED;
 impl Client {
     /// Prepares a call with piggybacked requests for leases on the objects at these positions. The
     /// server grants such a lease only if no lease of another client conflicts.
-    pub(crate) fn ride(&self, asks: &[(u32, Kind)], base: Option<Base>) -> Piggyback {
+    pub(crate) fn piggyback(&self, asks: &[(u32, Kind)], base: Option<Base>) -> Piggyback {
         let nfs = &self.shared.nfs;
         if nfs.leases().is_none() {
             return Piggyback { nfs: nfs.clone(), rider: None };
@@ -112,7 +122,7 @@ impl Client {
         let directory = asks.then_some(of_directory);
         let object = (self.shared.options.asking == Asking::Named).then_some(of_object);
         let asks: Vec<_> = directory.into_iter().chain(object).collect();
-        self.ride(&asks, None)
+        self.piggyback(&asks, None)
     }
 
     /// Records a lease that a reply contains.
@@ -122,13 +132,13 @@ impl Client {
         (sent, grant): (Time, messages::Grant),
         told: (Asked, Option<&nfs3::Attributes>),
     ) {
-        self.with(|state, now, doings| {
+        self.with(|state, now, actions| {
             let handle = state.nodes.handle(node);
             let (Some(leased), Some(handle)) = (&mut state.leases, handle) else { return };
             leased.asked_of.insert(node, (handle, who.clone()));
             let (grant, modrev) = state.grant_for(node, &grant);
             let event = holder::Event::Came(object_of(node), sent, grant, modrev);
-            state.granted(now, (node, event), told, doings);
+            state.granted(now, (node, event), told, actions);
         });
     }
 
@@ -139,10 +149,10 @@ impl Client {
         &self,
         who: &Credential,
         (directory, asked): (NodeId, Asked),
-        ride: &Piggyback,
+        piggyback: &Piggyback,
         attributes: Option<&nfs3::Attributes>,
     ) -> Asked {
-        let Some(grant) = ride.grant(FIRST) else { return asked };
+        let Some(grant) = piggyback.grant(FIRST) else { return asked };
         let is_current = self.shared.state().cache.is_current(directory.key(), asked);
         self.take_grant((who, directory), grant, (asked, attributes));
         if is_current { self.ask() } else { asked }

@@ -102,14 +102,14 @@ impl Client {
     }
 
     fn put_aside_done(&self, who: &Credential, node: NodeId, directory: NodeId, aside: &[u8]) {
-        let useless = self.with(|state, now, doings| {
+        let useless = self.with(|state, now, actions| {
             let needed = state.nodes.is_open(node) && !state.nodes.is_removed(node);
             if needed {
                 // The reference keeps the handle of the directory until the client has removed the
                 // hidden name.
                 state.nodes.refer(directory);
                 state.nodes.set_removed(node, Some((directory, aside.into())));
-                state.step(now, Event::Distrust { object: node.key() }, doings);
+                state.step(now, Event::Distrust { object: node.key() }, actions);
             }
             !needed
         });

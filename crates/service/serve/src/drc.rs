@@ -74,7 +74,7 @@ struct State {
 
 /// A shard's part of the reply journal.
 struct Pages {
-    notebook: Arc<dyn ReplyJournal>,
+    reply_journal: Arc<dyn ReplyJournal>,
     first_slot: u32,
     /// Reusable memory for the encoding of an entry.
     writer: Writer,
@@ -97,10 +97,15 @@ impl KeptReplies {
     }
 
     /// Restores the entries of a journal, and records new entries in the journal from now on.
-    pub(crate) fn note_in(&self, notebook: &Arc<dyn ReplyJournal>, noted: &[Noted], now: Time) {
+    pub(crate) fn note_in(
+        &self,
+        reply_journal: &Arc<dyn ReplyJournal>,
+        noted: &[Noted],
+        now: Time,
+    ) {
         for (shard, first_slot) in self.shards.iter().zip((0..).step_by(SLOTS as usize)) {
-            let notebook = Arc::clone(notebook);
-            shard.lock().pages = Some(Pages { notebook, first_slot, writer: Writer::new() });
+            let reply_journal = Arc::clone(reply_journal);
+            shard.lock().pages = Some(Pages { reply_journal, first_slot, writer: Writer::new() });
         }
         // The oldest entries are restored first, so that the cache has its original order of ages.
         let mut in_order: Vec<&Noted> = noted.iter().collect();
@@ -276,8 +281,8 @@ impl Pages {
         let (.., words) = written.parts();
         let slot = self.first_slot + slot;
         match change {
-            Standing::Made => self.notebook.write_made(slot, given, words),
-            Standing::Done => self.notebook.write(slot, given, words),
+            Standing::Made => self.reply_journal.write_made(slot, given, words),
+            Standing::Done => self.reply_journal.write(slot, given, words),
         }
         self.writer = written.into_writer();
     }

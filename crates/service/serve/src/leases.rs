@@ -149,7 +149,7 @@ struct State {
     /// The files that clients write directly at the iods, each with the modrev of the file at the
     /// start of the layout.
     layouts: BTreeMap<Object, (LaidOut, Modrev)>,
-    untold: Unacknowledged,
+    unacknowledged: Unacknowledged,
 }
 
 /// A waiting call or local program.
@@ -270,7 +270,7 @@ impl Leases {
             writing: BTreeMap::new(),
             making_room: BTreeMap::new(),
             layouts: BTreeMap::new(),
-            untold: Unacknowledged::default(),
+            unacknowledged: Unacknowledged::default(),
         };
         Self { state: Mutex::new(state), post: OnceLock::new(), ledger, handles, terms }
     }

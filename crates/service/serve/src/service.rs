@@ -238,13 +238,13 @@ impl Service {
 
     /// Restores replies from a persistent journal, and records new replies in it.
     #[must_use]
-    pub fn with_notebook(
+    pub fn with_reply_journal(
         self,
-        notebook: &Arc<dyn ReplyJournal>,
+        reply_journal: &Arc<dyn ReplyJournal>,
         noted: &[Noted],
         now: Time,
     ) -> Self {
-        self.replies.note_in(notebook, noted, now);
+        self.replies.note_in(reply_journal, noted, now);
         self
     }
 

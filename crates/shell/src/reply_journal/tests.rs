@@ -29,7 +29,7 @@ impl Home {
     }
 
     fn open_with(&self, changes: Changes) -> (ReplyJournal, Vec<Noted>) {
-        ReplyJournal::open(self.0.path(), changes, NOW, || true).expect("the notebook opens")
+        ReplyJournal::open(self.0.path(), changes, NOW, || true).expect("the journal opens")
     }
 
     fn found(&self) -> Vec<Noted> {
@@ -59,19 +59,19 @@ fn three() -> [Noted; 3] {
     [noted(0, ago(3), b""), noted(1, ago(1), b"a note"), noted(THIRD, ago(2), &[7; NOTE_BYTES_MAX])]
 }
 
-fn write(notebook: &ReplyJournal, notes: &[Noted]) {
-    notes.iter().for_each(|noted| notebook.write(noted.slot, noted.given, &noted.note));
+fn write(reply_journal: &ReplyJournal, notes: &[Noted]) {
+    notes.iter().for_each(|noted| reply_journal.write(noted.slot, noted.given, &noted.note));
 }
 
 #[test]
 fn written_entries_are_found() {
     let home = Home::new();
-    let (notebook, found) = home.open();
+    let (reply_journal, found) = home.open();
     assert_eq!(found, []);
-    notebook.write(1, ago(9), &[8; NOTE_BYTES_MAX]);
-    write(&notebook, &three());
+    reply_journal.write(1, ago(9), &[8; NOTE_BYTES_MAX]);
+    write(&reply_journal, &three());
     // The drop without a close leaves the file as a killed process leaves it.
-    drop(notebook);
+    drop(reply_journal);
     assert_eq!(home.found(), three());
     home.open().0.close().expect("the disk takes it");
     assert_eq!(home.found(), three());
@@ -142,10 +142,10 @@ fn foreign_file_is_overwritten() {
     let home = Home::new();
     for bytes in [vec![0; 5000], vec![0xff; 5000], b"LHN2 of another version".repeat(99)] {
         home.put(&bytes);
-        let (notebook, found) = home.open();
+        let (reply_journal, found) = home.open();
         assert_eq!(found, []);
-        write(&notebook, &three());
-        drop(notebook);
+        write(&reply_journal, &three());
+        drop(reply_journal);
         assert_eq!(home.found(), three());
     }
 }
@@ -153,16 +153,16 @@ fn foreign_file_is_overwritten() {
 #[test]
 fn entry_age_after_a_reboot_is_its_age_at_the_last_entry() {
     let home = Home::new();
-    let (mut notebook, _) = home.open();
+    let (mut reply_journal, _) = home.open();
     for (boot, slot) in [(1, 10_u64), (2, 20)] {
-        notebook.boot = boot;
+        reply_journal.boot = boot;
         // The clock of each boot begins at another time.
         let given = |seconds: u64| Time::from_nanoseconds((5000 * slot + seconds) * 1_000_000_000);
         for (slot, seconds) in [(slot, 300), (slot + 1, 100)] {
-            notebook.write(u32::try_from(slot).expect("it is small"), given(seconds), b"old");
+            reply_journal.write(u32::try_from(slot).expect("it is small"), given(seconds), b"old");
         }
     }
-    drop(notebook);
+    drop(reply_journal);
     let old = [(10, 0), (11, 200), (20, 0), (21, 200)];
     let old = old.map(|(slot, age)| noted(slot, ago(age), b"old"));
     assert_eq!(home.found(), old);
@@ -180,20 +180,20 @@ fn entry_age_after_a_reboot_is_its_age_at_the_last_entry() {
 fn memory_entries_are_void_after_a_reboot_and_for_disk_runs() {
     let home = Home::new();
     let memory = || home.open_with(Changes::InMemory);
-    let (mut notebook, _) = memory();
-    notebook.write(0, ago(1), b"of this boot");
-    notebook.boot = 1;
-    notebook.write(1, ago(1), b"of another");
-    drop(notebook);
+    let (mut reply_journal, _) = memory();
+    reply_journal.write(0, ago(1), b"of this boot");
+    reply_journal.boot = 1;
+    reply_journal.write(1, ago(1), b"of another");
+    drop(reply_journal);
     assert_eq!(home.found(), [], "the disk may lack both");
     let this = [noted(0, ago(1), b"of this boot")];
     assert_eq!(memory().1, this, "memory lacks what was in that of another boot");
     // Entries of changes on the disk are valid for every server. A server writes them back with its
     // own durability.
-    let (mut notebook, _) = home.open();
-    notebook.boot = 1;
-    notebook.write(2, NOW, b"on the disk");
-    drop(notebook);
+    let (mut reply_journal, _) = home.open();
+    reply_journal.boot = 1;
+    reply_journal.write(2, NOW, b"on the disk");
+    drop(reply_journal);
     let both = [this[0].clone(), noted(2, NOW, b"on the disk")];
     assert_eq!(memory().1, both);
     assert_eq!(memory().1, both);
@@ -203,12 +203,12 @@ fn memory_entries_are_void_after_a_reboot_and_for_disk_runs() {
 #[test]
 fn entry_times_are_clamped_to_the_clock() {
     let home = Home::new();
-    let (mut notebook, _) = home.open();
-    notebook.write(0, NOW + Duration::from_secs(1), b"future");
-    notebook.boot = 1;
-    notebook.write(1, Time::ZERO, b"old");
-    notebook.write(2, NOW + Duration::from_secs(1), b"new");
-    drop(notebook);
+    let (mut reply_journal, _) = home.open();
+    reply_journal.write(0, NOW + Duration::from_secs(1), b"future");
+    reply_journal.boot = 1;
+    reply_journal.write(1, Time::ZERO, b"old");
+    reply_journal.write(2, NOW + Duration::from_secs(1), b"new");
+    drop(reply_journal);
     let found: Vec<Time> = home.found().iter().map(|noted| noted.given).collect();
     assert_eq!(found, [NOW, Time::ZERO, NOW]);
 }
@@ -216,24 +216,24 @@ fn entry_times_are_clamped_to_the_clock() {
 #[test]
 fn second_server_cannot_open_the_journal() {
     let home = Home::new();
-    let (notebook, _) = home.open();
+    let (reply_journal, _) = home.open();
     let error =
         ReplyJournal::open(home.0.path(), Changes::Stable, NOW, || true).expect_err("it is taken");
     assert!(error.to_string().contains("another server has them:"), "{error}");
-    drop(notebook);
+    drop(reply_journal);
     home.open();
 }
 
 #[test]
 fn full_disk_only_counts_lost_entries() {
     let file = OpenOptions::new().write(true).open("/dev/full").expect("it is there");
-    let notebook =
+    let reply_journal =
         ReplyJournal { file, boot: 1, changes: Changes::Stable, lost: AtomicU64::new(0) };
-    write(&notebook, &three());
-    assert_eq!(notebook.lost.load(Ordering::Relaxed), 3);
+    write(&reply_journal, &three());
+    assert_eq!(reply_journal.lost.load(Ordering::Relaxed), 3);
     // An entry that is too long for a slot also counts as lost.
-    notebook.write(0, NOW, &[0; NOTE_BYTES_MAX + 1]);
-    assert_eq!(notebook.lost.load(Ordering::Relaxed), 4);
+    reply_journal.write(0, NOW, &[0; NOTE_BYTES_MAX + 1]);
+    assert_eq!(reply_journal.lost.load(Ordering::Relaxed), 4);
 }
 
 #[test]
@@ -257,35 +257,35 @@ fn marked_entries_need_a_successful_sync_in_the_same_boot() {
         let opened = ReplyJournal::open(home.0.path(), changes, NOW, sync).expect("it opens");
         (opened.0, opened.1, asked)
     };
-    let (notebook, ..) = open(Changes::Stable, true);
-    write(&notebook, &three()[..2]);
+    let (reply_journal, ..) = open(Changes::Stable, true);
+    write(&reply_journal, &three()[..2]);
     let made = &three()[2];
-    notebook.write_made(made.slot, made.given, &made.note);
-    drop(notebook);
+    reply_journal.write_made(made.slot, made.given, &made.note);
+    drop(reply_journal);
     // After a failed sync the change may be lost, and the kernel does not report that failure to a
     // later sync. The next start must therefore not find the marked entry.
-    let (notebook, found, asked) = open(Changes::Stable, false);
+    let (reply_journal, found, asked) = open(Changes::Stable, false);
     assert_eq!((&found[..], asked), (&three()[..2], true));
-    drop(notebook);
-    let (notebook, found, asked) = open(Changes::Stable, true);
+    drop(reply_journal);
+    let (reply_journal, found, asked) = open(Changes::Stable, true);
     assert_eq!((&found[..], asked), (&three()[..2], false));
-    notebook.write_made(made.slot, made.given, &made.note);
-    drop(notebook);
-    let (notebook, found, asked) = open(Changes::Stable, true);
+    reply_journal.write_made(made.slot, made.given, &made.note);
+    drop(reply_journal);
+    let (reply_journal, found, asked) = open(Changes::Stable, true);
     assert_eq!((&found[..], asked), (&three()[..], true));
-    drop(notebook);
+    drop(reply_journal);
     // After a successful sync the entry has no mark, so the next start does not sync.
-    let (notebook, found, asked) = open(Changes::Stable, false);
+    let (reply_journal, found, asked) = open(Changes::Stable, false);
     assert_eq!((&found[..], asked), (&three()[..], false));
     // The entry of the completed call replaces the marked entry.
-    notebook.write_made(0, ago(1), b"made");
-    notebook.write(0, ago(1), b"done");
-    drop(notebook);
-    let (notebook, found, asked) = open(Changes::Stable, false);
+    reply_journal.write_made(0, ago(1), b"made");
+    reply_journal.write(0, ago(1), b"done");
+    drop(reply_journal);
+    let (reply_journal, found, asked) = open(Changes::Stable, false);
     assert_eq!((found.len(), &found[0].note[..], asked), (3, &b"done"[..], false));
     // In another boot the change of a marked entry may be lost, so the entry is ignored.
-    notebook.write_made(1, ago(1), b"made");
-    drop(notebook);
+    reply_journal.write_made(1, ago(1), b"made");
+    drop(reply_journal);
     let mut bytes = home.bytes();
     bytes[SLOT_BYTES + BOOT_AT] ^= 1;
     let (head, note) = bytes[SLOT_BYTES..].split_at(NOTE_AT);
@@ -301,9 +301,9 @@ fn marked_entries_need_a_successful_sync_in_the_same_boot() {
 #[test]
 fn start_removes_marked_entries_before_it_syncs() {
     let home = Home::new();
-    let (notebook, _) = home.open();
-    notebook.write_made(0, ago(1), b"made");
-    drop(notebook);
+    let (reply_journal, _) = home.open();
+    reply_journal.write_made(0, ago(1), b"made");
+    drop(reply_journal);
     let mut during = Vec::new();
     let sync = || {
         during = home.bytes();

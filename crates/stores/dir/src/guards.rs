@@ -216,7 +216,7 @@ impl Volume {
             (FileType::Regular, Guard::Nothing) => self.guards.release(&object.id),
             (FileType::Regular, Guard::Changes) => self.guard_data(object, sys::READ_LEASE)?,
             (FileType::Regular, Guard::Everything) => self.guard_data(object, sys::WRITE_LEASE)?,
-            (FileType::Directory, Guard::Nothing) => self.witness.let_go(&object.id),
+            (FileType::Directory, Guard::Nothing) => self.change_detector.let_go(&object.id),
             (FileType::Directory, Guard::Changes | Guard::Everything) => {
                 self.guard_names(object)?;
             }
@@ -271,7 +271,7 @@ impl Volume {
     fn guard_names(&self, directory: &Object) -> Result<(), FsError> {
         let path = Self::own_path(&*directory.descriptor());
         self.acting.as_server()?;
-        match self.witness.hold(&directory.id, &path) {
+        match self.change_detector.hold(&directory.id, &path) {
             Hold::First => self.guards.ring(),
             Hold::Another | Hold::Unknown => {}
             Hold::Short => return Err(self.guards.refuse()),
@@ -282,7 +282,7 @@ impl Volume {
     /// Releases the guard of an object that was removed or that is not open.
     pub(crate) fn guard_no_more(&self, id: &ObjectId) {
         self.guards.release(id);
-        self.witness.let_go(id);
+        self.change_detector.let_go(id);
     }
 
     /// Releases the guard of an object that has lost its last name, because the guard would keep
@@ -320,7 +320,9 @@ impl Volume {
             let mut waits =
                 vec![PollFd::new(&signals, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
             let pause = Timespec::try_from(self.guards.look_again()).map_err(|_| Errno::INVAL)?;
-            waits.extend(self.witness.held_queue().map(|queue| PollFd::new(queue, PollFlags::IN)));
+            waits.extend(
+                self.change_detector.held_queue().map(|queue| PollFd::new(queue, PollFlags::IN)),
+            );
             match poll(&mut waits, Some(&pause)) {
                 Ok(_) | Err(Errno::INTR) => self.tell_of_all(bell, &signals, tell),
                 Err(errno) => return Err(errno),
@@ -345,7 +347,7 @@ impl Volume {
     fn tell_of_all(&self, bell: &OwnedFd, signals: &OwnedFd, tell: &dyn Fn(ObjectId, Disturbance)) {
         // The read fails if only the kernel's notifications woke the thread: ignore the error.
         let _ = rustix::io::read(bell, &mut [0; 8]);
-        for directory in self.witness.strangers() {
+        for directory in self.change_detector.strangers() {
             tell(directory, Disturbance::Changes);
         }
         loop {
@@ -364,7 +366,7 @@ impl Volume {
     /// does not need.
     fn tell_of_idle(&self, tell: &dyn Fn(ObjectId, Disturbance)) {
         let files = self.guards.all().into_iter().map(|(id, _)| id);
-        for object in files.chain(self.witness.held()) {
+        for object in files.chain(self.change_detector.held()) {
             tell(object, Disturbance::Nothing);
         }
     }

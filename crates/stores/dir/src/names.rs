@@ -194,9 +194,9 @@ impl Volume {
     /// Watches a directory before a change of its names; returns true if the kernel accepts the
     /// watch.
     fn watch(&self, directory: &Object, descriptor: &Descriptor, traces: &[Trace<'_>]) -> bool {
-        self.witness.begin(&directory.id, traces)
+        self.change_detector.begin(&directory.id, traces)
             || self.acting.as_server().is_ok()
-                && self.witness.watch(&directory.id, &Self::own_path(descriptor), traces)
+                && self.change_detector.watch(&directory.id, &Self::own_path(descriptor), traces)
     }
 
     /// Returns true if no other program changed a watched directory.
@@ -206,8 +206,8 @@ impl Volume {
         // directory. After it, all notifications of earlier changes have arrived.
         match renameat(descriptor, name, descriptor, name) {
             Ok(()) | Err(Errno::NOENT) => {
-                let alone = self.witness.was_alone(&directory.id);
-                if self.witness.has_strangers() {
+                let alone = self.change_detector.was_alone(&directory.id);
+                if self.change_detector.has_strangers() {
                     self.guards.ring();
                 }
                 alone

@@ -62,7 +62,7 @@ pub(crate) struct Volume {
     pub(crate) syncs: Arc<Syncs>,
     pub(crate) blocking: Arc<dyn Blocking>,
     pub(crate) buffers: Arc<Buffers>,
-    pub(crate) witness: ChangeDetector,
+    pub(crate) change_detector: ChangeDetector,
     pub(crate) guards: Guards,
     /// The number of the current period. A directory that was found below the root in this period
     /// counts as inside.
@@ -146,7 +146,7 @@ impl Volume {
             locks: Locks::new(),
             blocking,
             buffers: Arc::default(),
-            witness: ChangeDetector::new(known.is_notified()),
+            change_detector: ChangeDetector::new(known.is_notified()),
             period: AtomicU32::new(1),
             root: Arc::new(Object::new(
                 id,
@@ -397,12 +397,12 @@ impl Volume {
     /// the file. Removes the watches of idle directories, and starts a new period for the checks
     /// that directories are inside the export.
     pub(crate) fn close_idle(&self) {
-        self.witness.forget_idle();
+        self.change_detector.forget_idle();
         let path = link_of(&self.own_descriptors, &*self.root.descriptor());
         if path.is_some_and(|path| self.mounts.have_changed(&path)) {
-            self.witness.disturb_all();
+            self.change_detector.disturb_all();
         }
-        if self.witness.has_strangers() {
+        if self.change_detector.has_strangers() {
             self.guards.ring();
         }
         self.doubt_all();

@@ -90,10 +90,10 @@ async fn ask(client: Client, errands: Vec<Errand>) {
     // `progress` reports to the server that the client has finished its reclaims, if it has.
     let answer = leases.lease(&first.who, wanted, Vec::new(), client.progress()).await;
     let held = answer.map(|(_, held)| held).unwrap_or_default();
-    client.with(|state, now, doings| {
+    client.with(|state, now, actions| {
         for (place, Errand { request, node, .. }) in (0..).zip(&errands) {
             let held = held.iter().find(|held| held.place == place);
-            state.answered(now, (*node, asked, *request), held, doings);
+            state.answered(now, (*node, asked, *request), held, actions);
         }
     });
 }
@@ -128,13 +128,13 @@ async fn push(client: Client, node: NodeId) {
             break;
         }
     }
-    client.with(|state, now, doings| {
+    client.with(|state, now, actions| {
         let Some(leased) = &mut state.leases else { return };
         let object = object_of(node);
         let event = match leased.late.remove(&node) {
             Some(_) => holder::Event::Refused(object),
             None => holder::Event::Pushed(object),
         };
-        state.lease(now, event, doings);
+        state.lease(now, event, actions);
     });
 }

@@ -36,7 +36,7 @@ impl Callbacks {
 impl Listener for Callbacks {
     fn welcomed(&self, welcome: &hello::Welcome) {
         let Some(client) = self.client() else { return };
-        client.with(|state, now, doings| {
+        client.with(|state, now, actions| {
             let Some(leased) = &mut state.leases else { return };
             let event = if welcome.recovering {
                 leased.progress = Progress::Reclaiming;
@@ -44,7 +44,7 @@ impl Listener for Callbacks {
             } else {
                 holder::Event::Forgotten
             };
-            state.lease(now, event, doings);
+            state.lease(now, event, actions);
         });
     }
 
@@ -65,7 +65,7 @@ impl Listener for Callbacks {
 
     fn evicted(&self, leases: &[evict::Lease]) {
         let Some(client) = self.client() else { return };
-        client.with(|state, now, doings| {
+        client.with(|state, now, actions| {
             for lease in leases {
                 let serial = Serial(lease.serial);
                 match state.nodes.by_handle(&lease.object) {
@@ -75,13 +75,13 @@ impl Listener for Callbacks {
                             let who = leased.who.clone();
                             leased.asked_of.entry(node).or_insert((lease.object, who));
                         }
-                        state.lease(now, holder::Event::Evicted(object, serial), doings);
+                        state.lease(now, holder::Event::Evicted(object, serial), actions);
                     }
                     None => {
                         if let Some(leased) = &mut state.leases {
                             leased.holder.disown(serial);
                         }
-                        doings.errands.returns.push(returned(lease.object, serial, Open::No));
+                        actions.errands.returns.push(returned(lease.object, serial, Open::No));
                     }
                 }
             }
@@ -91,17 +91,17 @@ impl Listener for Callbacks {
     fn reported(&self, lease: &evict::Lease) -> Option<report::Now> {
         let client = self.client()?;
         let at = client.time_of_day();
-        client.with(|state, now, doings| {
+        client.with(|state, now, actions| {
             let Some(node) = state.nodes.by_handle(&lease.object) else {
                 state.leases.as_mut()?.holder.disown(Serial(lease.serial));
                 return None;
             };
             let event = holder::Event::Inquired(object_of(node), Serial(lease.serial), 0);
-            state.lease(now, event, doings);
+            state.lease(now, event, actions);
             state.leases.as_mut()?.reported.take().filter(|held| *held)?;
             // The server shows the reported times to other clients from now on, so the client makes
             // them final.
-            state.settle_times(now, (node, at), doings);
+            state.settle_times(now, (node, at), actions);
             let (attributes, _) = state.cache.attributes(now, node.key())?;
             Some(report::Now {
                 size: attributes.size,

@@ -140,7 +140,7 @@ impl Turn {
     ) -> Modrev {
         self.leases.with(Time::ZERO, |state, _| {
             let now = state.now;
-            state.untold.changed(self.object, client);
+            state.unacknowledged.changed(self.object, client);
             state.modrevs.changed(now, self.object, before, changed)
         })
     }
@@ -225,7 +225,7 @@ impl Leases {
             let upkeep = upkeep.filter(|(since, until)| (*since..=*until).contains(&changed));
             let Some((since, _)) = upkeep else { return state.modrevs.seen(now, object, changed) };
             let (before, after) = state.modrevs.seen_since(now, object, (since, changed));
-            state.untold.kept_up(object, before, after);
+            state.unacknowledged.kept_up(object, before, after);
             after
         })
     }

@@ -145,7 +145,7 @@ pub(crate) fn handler<P: Procedure>(
             return Some(answered(&Answer::Late(now), writer));
         }
         if matches!(&results, Err(refusal) if refusal.error == FsError::Delay) {
-            asked.untold(&context.service.leases, &told);
+            asked.unacknowledged(&context.service.leases, &told);
             return Some(answered(&Answer::Later, writer));
         }
         writer.u32(0);

@@ -119,7 +119,7 @@ impl Leases {
         under: (Client, Serial),
         (before, after): (Modrev, Modrev),
     ) {
-        self.lock().untold.note(object, under, before, after);
+        self.lock().unacknowledged.note(object, under, before, after);
     }
 
     /// Returns true if all changes of an object since the modrev `since` were made under this lease
@@ -130,7 +130,7 @@ impl Leases {
         under: (Client, Serial),
         (since, now): (Modrev, Modrev),
     ) -> bool {
-        self.lock().untold.is_own(object, under, since, now)
+        self.lock().unacknowledged.is_own(object, under, since, now)
     }
 }
 
@@ -148,50 +148,59 @@ mod tests {
 
     #[test]
     fn change_by_another_client_is_not_own() {
-        let mut untold = Unacknowledged::default();
-        untold.note(object(1), LEASE, Modrev(10), Modrev(12));
-        assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(12)));
-        assert!(!untold.is_own(object(1), LEASE, Modrev(9), Modrev(12)), "changed before");
-        assert!(!untold.is_own(object(1), LEASE, Modrev(10), Modrev(13)), "changed after");
+        let mut unacknowledged = Unacknowledged::default();
+        unacknowledged.note(object(1), LEASE, Modrev(10), Modrev(12));
+        assert!(unacknowledged.is_own(object(1), LEASE, Modrev(10), Modrev(12)));
+        assert!(!unacknowledged.is_own(object(1), LEASE, Modrev(9), Modrev(12)), "changed before");
+        assert!(!unacknowledged.is_own(object(1), LEASE, Modrev(10), Modrev(13)), "changed after");
         let others = [(Client(1), Serial(8)), (Client(2), Serial(7))];
         for other in others {
-            assert!(!untold.is_own(object(1), other, Modrev(10), Modrev(12)), "another's lease");
+            assert!(
+                !unacknowledged.is_own(object(1), other, Modrev(10), Modrev(12)),
+                "another's lease"
+            );
         }
-        assert!(!untold.is_own(object(2), LEASE, Modrev(10), Modrev(12)), "another object");
+        assert!(!unacknowledged.is_own(object(2), LEASE, Modrev(10), Modrev(12)), "another object");
     }
 
     #[test]
     fn changes_in_a_row_are_one() {
-        let mut untold = Unacknowledged::default();
-        untold.note(object(1), LEASE, Modrev(10), Modrev(12));
-        untold.note(object(1), LEASE, Modrev(12), Modrev(15));
-        assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(15)));
+        let mut unacknowledged = Unacknowledged::default();
+        unacknowledged.note(object(1), LEASE, Modrev(10), Modrev(12));
+        unacknowledged.note(object(1), LEASE, Modrev(12), Modrev(15));
+        assert!(unacknowledged.is_own(object(1), LEASE, Modrev(10), Modrev(15)));
         // The gap between the modrevs 15 and 16 is a change by another client.
-        untold.note(object(1), LEASE, Modrev(16), Modrev(18));
-        assert!(!untold.is_own(object(1), LEASE, Modrev(10), Modrev(18)));
-        assert!(untold.is_own(object(1), LEASE, Modrev(16), Modrev(18)));
+        unacknowledged.note(object(1), LEASE, Modrev(16), Modrev(18));
+        assert!(!unacknowledged.is_own(object(1), LEASE, Modrev(10), Modrev(18)));
+        assert!(unacknowledged.is_own(object(1), LEASE, Modrev(16), Modrev(18)));
     }
 
     #[test]
     fn maintenance_belongs_to_no_client() {
-        let mut untold = Unacknowledged::default();
+        let mut unacknowledged = Unacknowledged::default();
         let other = (Client(2), Serial(8));
-        untold.kept_up(object(1), Modrev(10), Modrev(12));
-        untold.kept_up(object(1), Modrev(10), Modrev(14));
+        unacknowledged.kept_up(object(1), Modrev(10), Modrev(12));
+        unacknowledged.kept_up(object(1), Modrev(10), Modrev(14));
         for under in [LEASE, other] {
-            assert!(untold.is_own(object(1), under, Modrev(10), Modrev(14)));
-            assert!(!untold.is_own(object(1), under, Modrev(9), Modrev(14)), "changed before");
-            assert!(!untold.is_own(object(1), under, Modrev(10), Modrev(15)), "changed after");
+            assert!(unacknowledged.is_own(object(1), under, Modrev(10), Modrev(14)));
+            assert!(
+                !unacknowledged.is_own(object(1), under, Modrev(9), Modrev(14)),
+                "changed before"
+            );
+            assert!(
+                !unacknowledged.is_own(object(1), under, Modrev(10), Modrev(15)),
+                "changed after"
+            );
         }
         // A client's change and internal maintenance form one interval, in either order.
-        untold.note(object(1), LEASE, Modrev(14), Modrev(16));
-        untold.kept_up(object(1), Modrev(16), Modrev(18));
-        assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(18)));
-        assert!(!untold.is_own(object(1), other, Modrev(10), Modrev(18)), "another's");
+        unacknowledged.note(object(1), LEASE, Modrev(14), Modrev(16));
+        unacknowledged.kept_up(object(1), Modrev(16), Modrev(18));
+        assert!(unacknowledged.is_own(object(1), LEASE, Modrev(10), Modrev(18)));
+        assert!(!unacknowledged.is_own(object(1), other, Modrev(10), Modrev(18)), "another's");
         // A gap precedes this interval, so it does not extend the earlier interval and replaces it.
-        untold.kept_up(object(1), Modrev(20), Modrev(22));
-        assert!(!untold.is_own(object(1), LEASE, Modrev(10), Modrev(22)));
-        assert!(untold.is_own(object(1), other, Modrev(20), Modrev(22)));
+        unacknowledged.kept_up(object(1), Modrev(20), Modrev(22));
+        assert!(!unacknowledged.is_own(object(1), LEASE, Modrev(10), Modrev(22)));
+        assert!(unacknowledged.is_own(object(1), other, Modrev(20), Modrev(22)));
     }
 
     /// A client already knows its acknowledged changes. If the clock does not advance between two
@@ -199,32 +208,35 @@ mod tests {
     #[test]
     fn maintenance_hides_no_change() {
         for other in [None, Some(Client(2))] {
-            let mut untold = Unacknowledged::default();
-            untold.note(object(1), LEASE, Modrev(10), Modrev(12));
-            untold.changed(object(1), other);
-            untold.kept_up(object(1), Modrev(12), Modrev(14));
-            assert!(!untold.is_own(object(1), LEASE, Modrev(10), Modrev(14)));
-            assert!(untold.is_own(object(1), LEASE, Modrev(12), Modrev(14)));
-            untold.changed(object(1), other);
-            untold.kept_up(object(1), Modrev(14), Modrev(16));
-            let is_own = untold.is_own(object(1), LEASE, Modrev(12), Modrev(16));
+            let mut unacknowledged = Unacknowledged::default();
+            unacknowledged.note(object(1), LEASE, Modrev(10), Modrev(12));
+            unacknowledged.changed(object(1), other);
+            unacknowledged.kept_up(object(1), Modrev(12), Modrev(14));
+            assert!(!unacknowledged.is_own(object(1), LEASE, Modrev(10), Modrev(14)));
+            assert!(unacknowledged.is_own(object(1), LEASE, Modrev(12), Modrev(14)));
+            unacknowledged.changed(object(1), other);
+            unacknowledged.kept_up(object(1), Modrev(14), Modrev(16));
+            let is_own = unacknowledged.is_own(object(1), LEASE, Modrev(12), Modrev(16));
             assert!(!is_own, "in every case");
         }
-        let mut untold = Unacknowledged::default();
-        untold.note(object(1), LEASE, Modrev(10), Modrev(12));
-        untold.changed(object(1), Some(LEASE.0));
-        untold.kept_up(object(1), Modrev(12), Modrev(14));
-        assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(14)), "its own");
+        let mut unacknowledged = Unacknowledged::default();
+        unacknowledged.note(object(1), LEASE, Modrev(10), Modrev(12));
+        unacknowledged.changed(object(1), Some(LEASE.0));
+        unacknowledged.kept_up(object(1), Modrev(12), Modrev(14));
+        assert!(unacknowledged.is_own(object(1), LEASE, Modrev(10), Modrev(14)), "its own");
     }
 
     #[test]
     fn number_of_records_is_bounded() {
-        let mut untold = Unacknowledged::default();
+        let mut unacknowledged = Unacknowledged::default();
         for number in 0..=UNTOLD_MAX as u64 {
-            untold.note(object(number), LEASE, Modrev(10), Modrev(12));
+            unacknowledged.note(object(number), LEASE, Modrev(10), Modrev(12));
         }
-        assert_eq!((untold.changes.len(), untold.order.len()), (UNTOLD_MAX, UNTOLD_MAX));
-        assert!(!untold.is_own(object(0), LEASE, Modrev(10), Modrev(12)));
-        assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(12)));
+        assert_eq!(
+            (unacknowledged.changes.len(), unacknowledged.order.len()),
+            (UNTOLD_MAX, UNTOLD_MAX)
+        );
+        assert!(!unacknowledged.is_own(object(0), LEASE, Modrev(10), Modrev(12)));
+        assert!(unacknowledged.is_own(object(1), LEASE, Modrev(10), Modrev(12)));
     }
 }

@@ -41,24 +41,25 @@ impl ReplyJournal for Open {
 /// A server with a reply journal.
 struct Noting {
     server: Server,
-    notebook: Arc<Open>,
+    reply_journal: Arc<Open>,
 }
 
 impl Noting {
     fn new() -> Self {
-        let mut noting = Self { server: Server::new(), notebook: Arc::default() };
+        let mut noting = Self { server: Server::new(), reply_journal: Arc::default() };
         noting.restart_with(&[]);
         noting
     }
 
     fn restart(&mut self) {
-        self.restart_with(&self.notebook.noted());
+        self.restart_with(&self.reply_journal.noted());
     }
 
     fn restart_with(&mut self, noted: &[Noted]) {
-        let notebook: Arc<dyn ReplyJournal> = Arc::<Open>::clone(&self.notebook);
+        let reply_journal: Arc<dyn ReplyJournal> = Arc::<Open>::clone(&self.reply_journal);
         let now = self.server.arrival.now;
-        self.server.restart(|service: Service| service.with_notebook(&notebook, noted, now));
+        self.server
+            .restart(|service: Service| service.with_reply_journal(&reply_journal, noted, now));
     }
 
     fn message(&mut self, procedure: u32, name: &[u8]) -> Bytes {
@@ -127,7 +128,7 @@ fn write_is_not_recorded() {
     };
     let message = noting.server.message((PROGRAM, VERSION, write::NUMBER), &args);
     noting.answer(&message);
-    assert_eq!(noting.notebook.noted(), []);
+    assert_eq!(noting.reply_journal.noted(), []);
 }
 
 #[test]
@@ -154,7 +155,7 @@ fn malformed_entries_are_ignored() {
     let mut noting = Noting::new();
     let remove = noting.message(remove::NUMBER, b"none");
     let first = noting.answer(&remove);
-    let noted = noting.notebook.noted();
+    let noted = noting.reply_journal.noted();
     let [good] = &noted[..] else { panic!("there is one note") };
     let mut bad = Vec::new();
     for length in 0..good.note.len() {

@@ -199,9 +199,9 @@ fn a_removed_guarded_directory_is_no_longer_watched() {
         fs::create_dir(&path).expect("it can be made");
         let id = world.lookup(world.store.root(), "directory").expect("it is there");
         world.store.guard(&id, Guard::Changes).expect("it is watched");
-        assert_eq!(world.store.volume.witness.held(), [id]);
+        assert_eq!(world.store.volume.change_detector.held(), [id]);
         assert!(wait(world.store.rmdir(&superuser(), world.at("directory"))).result.is_ok());
-        assert_eq!(world.store.volume.witness.held(), []);
+        assert_eq!(world.store.volume.change_detector.held(), []);
     });
 }
 

@@ -168,16 +168,16 @@ fn a_covered_directory_is_stale() {
             let a = world.lookup(root, "a b").expect("it is there");
             let below = world.lookup(a, "below").expect("it is there");
             let path = world.path("").display().to_string();
-            store.volume.witness.hold(&root, &path);
+            store.volume.change_detector.hold(&root, &path);
             for directory in [a, below] {
                 wait(store.getattr(&directory)).expect("it is there");
             }
             store.close_idle();
-            assert!(!store.volume.witness.has_strangers());
+            assert!(!store.volume.change_detector.has_strangers());
             mount_new(&world, "a b");
             fs::create_dir(world.path("a b/below")).expect("it can be made");
             store.close_idle();
-            assert_eq!(store.volume.witness.strangers(), [root]);
+            assert_eq!(store.volume.change_detector.strangers(), [root]);
             for directory in [a, below] {
                 assert_eq!(wait(store.getattr(&directory)), Err(FsError::Stale));
             }
@@ -185,7 +185,7 @@ fn a_covered_directory_is_stale() {
             assert_ne!(placeholder, a);
             end_mount(&world, "a b");
             store.close_idle();
-            assert_eq!(store.volume.witness.strangers(), [root]);
+            assert_eq!(store.volume.change_detector.strangers(), [root]);
             assert_eq!(wait(store.getattr(&placeholder)), Err(FsError::Stale));
             assert_eq!(world.lookup(root, "a b"), Ok(a));
             assert_eq!(world.lookup(a, "below"), Ok(below));

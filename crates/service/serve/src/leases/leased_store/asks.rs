@@ -197,7 +197,7 @@ impl Asked {
 
     /// Records the changes under the client's lease as unacknowledged, because the client must
     /// retry the call and its reply does not report them.
-    pub(crate) fn untold(&self, leases: &Leases, told: &Outcome) {
+    pub(crate) fn unacknowledged(&self, leases: &Leases, told: &Outcome) {
         let MadeFrom::Named(Some(base)) = self.made_from else { return };
         let first = told.changes.iter().find(|change| change.place == place::FIRST);
         if let Some((object, change)) = told.first.zip(first) {
