@@ -24,19 +24,25 @@ pub mod unsettled;
 mod yield_now;
 
 pub use blocking::{Blocking, Inline, Job, offload};
+#[doc(hidden)]
+pub use bytes::Bytes;
 pub use caller::{Caller, NO_USER, NOBODY, SUPERUSER, shown_owner};
 pub use error::{FsError, Retry};
 pub use export::{Export, ExportId, Request};
 pub use leasehold_base::attributes::{
     Attributes, Before, Device, FileType, Mode, SetAttributes, SetTime, Wcc,
 };
+#[doc(hidden)]
+pub use leasehold_base::units::{Cookie, FileTime};
 pub use maybe_ready::MaybeReady;
 pub use name::{Name, Step};
 pub use object::ObjectId;
 pub use store::{
-    Access, Allowance, Alone, Budget, Changed, ClientKey, Committed, Disturbance, Entries, Entry,
-    Found, Guard, LaidOut, Layout, Linked, NewFile, NewNode, Owner, Page, Place, Properties,
-    Purpose, ReadDone, Renamed, Space, Spot, Stability, Store, Target, Verifier, Wanted, WriteDone,
+    Access, Allowance, Budget, Capabilities, Capability, Changed, ClientKey, Coherence, Committed,
+    Completeness, DirectLayouts, Disturbance, Entries, Entry, ExclusiveAccess, Found, Guard,
+    LaidOut, Layout, LayoutPolicies, Linked, LocalGuard, LocalMetadata, NewFile, NewNode, Owner,
+    Page, Place, Properties, Purpose, ReadDone, Renamed, Reservations, Space, Spot, Stability,
+    Store, Target, Verifier, Wanted, WriteDone,
 };
 pub use turn::{NotedTurns, TURN_NOTE, TURN_NOTE_BYTES, noted_turn};
 pub use yield_now::yield_now;

@@ -98,7 +98,7 @@ fn place<'a>(
     dots: FsError,
 ) -> Result<Place<'a>, FsError> {
     let name = Step::parse(name)?.child(dots)?;
-    if name.as_bytes().len() > export.store.properties().name_bytes_max as usize {
+    if name.as_bytes().len() > export.store.properties(directory).name_bytes_max as usize {
         return Err(FsError::NameTooLong);
     }
     Ok(Place { directory: *directory, name })

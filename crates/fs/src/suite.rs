@@ -7,6 +7,7 @@
 
 mod access;
 mod attributes;
+mod capabilities;
 mod create;
 mod data;
 mod link;
@@ -31,8 +32,9 @@ use std::sync::Arc;
 use leasehold_base::groups::Groups;
 use leasehold_base::units::FileTime;
 
-use crate::{Caller, Mode, SUPERUSER, SetAttributes, Store};
+use crate::{Caller, Capability, Mode, SUPERUSER, SetAttributes, Store};
 
+pub use capabilities::check_wrapper;
 pub use model::run_model;
 pub use waiting::block_on;
 pub use world::World;
@@ -41,6 +43,8 @@ pub use world::World;
 pub struct Subject {
     /// The store; the owner may create names in its root.
     pub store: Arc<dyn Store>,
+    /// The capabilities that the store must have, in the order of [`Capability`].
+    pub capabilities: Vec<Capability>,
     /// The user of most operations, and the owner of the objects that they create.
     pub owner: Caller,
     /// An ordinary user that shares no group with the owner.
@@ -63,8 +67,8 @@ pub struct Subject {
 
 impl Subject {
     /// Returns a subject whose store acts as any caller and exclusively owns its files: a store in
-    /// memory, or a wrapper of one. `set_now` sets its time. The subject cannot restart unless the
-    /// caller sets `restart`.
+    /// memory, or a wrapper of one. `set_now` sets its time. The subject has no capability and cannot
+    /// restart unless the caller sets `capabilities` and `restart`.
     ///
     /// # Panics
     /// Panics if the superuser may not open the root to all users.
@@ -82,6 +86,7 @@ impl Subject {
         let groups = Groups::new(&[1500]).expect("one group fits");
         Self {
             store,
+            capabilities: Vec::new(),
             owner: Caller { uid: 1000, gid: 1000, groups },
             other: Some(Caller { uid: 2000, gid: 2000, ..Caller::nobody() }),
             superuser: Some(superuser),
@@ -153,6 +158,7 @@ use cases;
 /// Every case.
 pub fn all_cases() -> impl Iterator<Item = &'static Case> {
     let parts = [
+        capabilities::CASES,
         lookup::CASES,
         access::CASES,
         attributes::CASES,

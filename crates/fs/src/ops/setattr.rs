@@ -23,7 +23,7 @@ fn check(request: &Request<'_>, object: &ObjectId, changes: &SetAttributes) -> R
     writable(request)?;
     if changes
         .size
-        .is_some_and(|size| size > request.export.store.properties_of(object).file_bytes_max)
+        .is_some_and(|size| size > request.export.store.properties(object).file_bytes_max)
     {
         return Err(FsError::FileTooBig);
     }

@@ -27,7 +27,7 @@ fn check(
 ) -> Result<(), FsError> {
     writable(request)?;
     let end = offset.checked_add(length as u64).ok_or(FsError::FileTooBig)?;
-    if end > request.export.store.properties_of(object).file_bytes_max {
+    if end > request.export.store.properties(object).file_bytes_max {
         return Err(FsError::FileTooBig);
     }
     Ok(())

@@ -35,7 +35,7 @@ async fn the_root_is_a_directory(world: &World<'_>) {
 }
 
 async fn properties_make_sense(world: &World<'_>) {
-    let properties = world.store.properties();
+    let properties = world.store.properties(&world.store.root());
     assert_eq!(properties.name_bytes_max, 255);
     assert!(properties.file_bytes_max > 1 << 32);
     assert!(properties.link_max >= 2);

@@ -58,7 +58,7 @@ async fn moves<T>(
 
 /// Rounds a time to the resolution of the store.
 fn kept(world: &World<'_>, time: FileTime) -> FileTime {
-    let step = world.store.properties().time_step;
+    let step = world.store.properties(&world.store.root()).time_step;
     let seconds = step.as_secs().max(1).cast_signed();
     let nanoseconds = if step >= Duration::from_secs(1) { 1_000_000_000 } else { step.as_nanos() };
     let nanoseconds = u32::try_from(nanoseconds).expect("below a second");

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use leasehold_base::random::Random;
 use leasehold_base::units::{Cookie, FileTime, Time};
 use leasehold_fs::{
-    Access, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked, MaybeReady,
-    Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes,
-    Space, Stability, Store, Target, Verifier, Wanted, WriteDone,
+    Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, Found, FsError, Linked,
+    MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, ReadDone, Renamed, SetAttributes,
+    Space, Stability, Store, Target, Verifier, Wanted, WriteDone, forward_store,
 };
 use leasehold_store_mem::MemStore;
 
@@ -141,12 +141,10 @@ macro_rules! pass_through {
 }
 
 impl Store for Disk {
-    fn root(&self) -> ObjectId {
-        self.store.root()
-    }
+    forward_store!(store: root identity path properties);
 
-    fn properties(&self) -> Properties {
-        self.store.properties()
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities::NONE
     }
 
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {

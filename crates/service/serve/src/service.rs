@@ -212,7 +212,10 @@ impl Service {
 
     /// Returns true if clients may hold leases on names in all exports.
     pub(crate) fn leases_names(&self) -> bool {
-        self.exports().iter().all(|export| export.store.properties().leases_names)
+        self.exports().iter().all(|export| {
+            let store = &export.store;
+            store.properties(&store.root()).leases_names
+        })
     }
 
     /// Registers a client with leases, and enables lease enforcement for all later calls.

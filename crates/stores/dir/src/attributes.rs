@@ -88,7 +88,7 @@ impl Volume {
         Ok((space, attributes))
     }
 
-    /// See [`leasehold_fs::Store::room`].
+    /// See [`leasehold_fs::Reservations::reservable_space`].
     pub(crate) fn room(&self, caller: &Caller, object: &Object) -> Result<Space, FsError> {
         Ok(self.space(caller, object)?.0.promised())
     }

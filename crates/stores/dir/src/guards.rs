@@ -207,7 +207,7 @@ impl Guards {
 }
 
 impl Volume {
-    /// See [`leasehold_fs::Store::guard`].
+    /// See [`leasehold_fs::LocalGuard::guard`].
     pub(crate) fn guard(&self, object: &Object, guard: Guard) -> Result<(), FsError> {
         if !self.guards.is_told() {
             return Ok(());

@@ -188,7 +188,7 @@ impl DirStore {
 
     /// Starts to guard objects against programs of this machine, and reports each program that
     /// opens a guarded file, or has changed names in a guarded directory. A program that opens a
-    /// guarded file waits until [`Store::guard`](leasehold_fs::Store::guard) releases the guard.
+    /// guarded file waits until [`LocalGuard::guard`](leasehold_fs::LocalGuard::guard) releases the guard.
     /// Runs on a thread of its own until [`DirStore::end_watch`].
     ///
     /// # Errors

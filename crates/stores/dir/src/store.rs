@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Guard, Linked,
-    MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
-    SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
+    Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, Found, FsError, Guard,
+    LayoutPolicies, Linked, LocalGuard, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place,
+    Properties, ReadDone, Renamed, Reservations, SetAttributes, Space, Stability, Store, Target,
+    Wanted, Wcc, WriteDone,
 };
 
 use crate::DirStore;
@@ -104,26 +105,22 @@ impl Store for DirStore {
         self.volume.root.id
     }
 
-    fn properties(&self) -> Properties {
+    fn identity(&self, object: &ObjectId) -> ObjectId {
+        *object
+    }
+
+    fn properties(&self, _object: &ObjectId) -> Properties {
         self.volume.properties
     }
 
-    fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
-        // A placeholder must not be cached, because the kernel does not notify the store when the
-        // mount ends. So refuse the guard.
-        if self.volume.handles.placed(object).is_some() {
-            return if guard == Guard::Nothing { Ok(()) } else { Err(FsError::Delay) };
-        }
-        // If finding the object needs a search, the object gets no guard.
-        match self.volume.object(object) {
-            Ok(object) => self.volume.guard(&object, guard),
-            Err(_) if guard == Guard::Nothing => {
-                // The object may be removed, and its guard would keep it open: release the guard by
-                // the id.
-                self.volume.guard_no_more(object);
-                Ok(())
-            }
-            Err(_) => Ok(()),
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            local_guard: Some(self),
+            coherence: None,
+            direct_layouts: None,
+            layout_policies: Some(self),
+            local_metadata: None,
+            reservations: Some(self),
         }
     }
 
@@ -133,22 +130,6 @@ impl Store for DirStore {
         };
         let directory = self.volume.object(&directory).ok()?;
         self.volume.placeholder(object, directory, listed).ok()?.path(&self.volume)
-    }
-
-    fn layout<'a>(
-        &'a self,
-        object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<Option<Bytes>, FsError>> {
-        let layout = |object: Arc<Object>| MaybeReady::now(self.volume.layout(&object));
-        self.on_each(*object, layout, |_| Ok(None))
-    }
-
-    fn set_layout<'a>(
-        &'a self,
-        object: &'a ObjectId,
-        layout: Bytes,
-    ) -> MaybeReady<'a, Result<(), FsError>> {
-        self.on(*object, move |object| MaybeReady::now(self.volume.set_layout(&object, &layout)))
     }
 
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
@@ -327,15 +308,6 @@ impl Store for DirStore {
         })
     }
 
-    fn room<'a>(
-        &'a self,
-        caller: &'a Caller,
-        object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<Space, FsError>> {
-        let room = move |object: Arc<Object>| MaybeReady::now(self.volume.room(caller, &object));
-        self.on_each(*object, room, move |made_up| self.volume.room(caller, &made_up.directory))
-    }
-
     fn commit<'a>(
         &'a self,
         _caller: &'a Caller,
@@ -344,5 +316,55 @@ impl Store for DirStore {
         _length: u32,
     ) -> MaybeReady<'a, Changed<Committed>> {
         self.on_file(*object, |object| self.volume.commit(&object))
+    }
+}
+
+impl LocalGuard for DirStore {
+    fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
+        // A placeholder must not be cached, because the kernel does not notify the store when the
+        // mount ends. So refuse the guard.
+        if self.volume.handles.placed(object).is_some() {
+            return if guard == Guard::Nothing { Ok(()) } else { Err(FsError::Delay) };
+        }
+        // If finding the object needs a search, the object gets no guard.
+        match self.volume.object(object) {
+            Ok(object) => self.volume.guard(&object, guard),
+            Err(_) if guard == Guard::Nothing => {
+                // The object may be removed, and its guard would keep it open: release the guard by
+                // the id.
+                self.volume.guard_no_more(object);
+                Ok(())
+            }
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+impl LayoutPolicies for DirStore {
+    fn layout_policy<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Option<Bytes>, FsError>> {
+        let layout = |object: Arc<Object>| MaybeReady::now(self.volume.layout(&object));
+        self.on_each(*object, layout, |_| Ok(None))
+    }
+
+    fn set_layout_policy<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        policy: Bytes,
+    ) -> MaybeReady<'a, Result<(), FsError>> {
+        self.on(*object, move |object| MaybeReady::now(self.volume.set_layout(&object, &policy)))
+    }
+}
+
+impl Reservations for DirStore {
+    fn reservable_space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
+        let room = move |object: Arc<Object>| MaybeReady::now(self.volume.room(caller, &object));
+        self.on_each(*object, room, move |made_up| self.volume.room(caller, &made_up.directory))
     }
 }

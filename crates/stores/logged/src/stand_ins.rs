@@ -14,9 +14,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileId, FileTime};
 use leasehold_fs::{
-    Access, Attributes, Budget, Caller, Changed, Committed, Entries, Found, FsError, Guard, Linked,
-    MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
-    SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
+    Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, Entries, Found, FsError,
+    Guard, Linked, LocalGuard, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place,
+    Properties, ReadDone, Renamed, Reservations, SetAttributes, Space, Stability, Store, Target,
+    Wanted, Wcc, WriteDone, forward_store,
 };
 
 use crate::record::{Reader, Writer};
@@ -172,8 +173,22 @@ fn later<'a, T>(future: impl Future<Output = T> + Send + 'a) -> MaybeReady<'a, T
 }
 
 impl Store for StandIns {
-    fn root(&self) -> ObjectId {
-        self.store.root()
+    forward_store!(store: root);
+
+    fn properties(&self, object: &ObjectId) -> Properties {
+        self.store.properties(&self.inward(object))
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        let below = self.store.capabilities();
+        Capabilities {
+            local_guard: below.local_guard.map(|_| self as &dyn LocalGuard),
+            coherence: None,
+            direct_layouts: None,
+            layout_policies: None,
+            local_metadata: None,
+            reservations: below.reservations.map(|_| self as &dyn Reservations),
+        }
     }
 
     fn identity(&self, object: &ObjectId) -> ObjectId {
@@ -183,14 +198,6 @@ impl Store for StandIns {
 
     fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
         self.store.path(&self.inward(object))
-    }
-
-    fn properties(&self) -> Properties {
-        self.store.properties()
-    }
-
-    fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
-        self.store.guard(&self.inward(object), guard)
     }
 
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
@@ -442,17 +449,6 @@ impl Store for StandIns {
         })
     }
 
-    fn room<'a>(
-        &'a self,
-        caller: &'a Caller,
-        object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<Space, FsError>> {
-        if self.are_none() {
-            return self.store.room(caller, object);
-        }
-        later(async move { self.store.room(caller, &self.inward(object)).await })
-    }
-
     fn commit<'a>(
         &'a self,
         caller: &'a Caller,
@@ -467,5 +463,24 @@ impl Store for StandIns {
             let inner = self.inward(object);
             self.changed(object, self.store.commit(caller, &inner, offset, length).await)
         })
+    }
+}
+
+impl LocalGuard for StandIns {
+    fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
+        self.store.guard(&self.inward(object), guard)
+    }
+}
+
+impl Reservations for StandIns {
+    fn reservable_space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
+        if self.are_none() {
+            return self.store.reservable_space(caller, object);
+        }
+        later(async move { self.store.reservable_space(caller, &self.inward(object)).await })
     }
 }

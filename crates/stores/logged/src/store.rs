@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_channel::oneshot;
-use leasehold_base::units::{Cookie, FileTime};
+use leasehold_base::units::FileTime;
 use leasehold_fs::{
-    Access, Attributes, Budget, Caller, Changed, Committed, Device, FileType, Found, FsError,
-    Guard, Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone,
-    Renamed, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone, offload,
+    Attributes, Caller, Capabilities, Changed, Committed, Device, FileType, Found, FsError, Guard,
+    Linked, LocalGuard, MaybeReady, NewFile, NewNode, ObjectId, Place, Renamed, Reservations,
+    SetAttributes, Space, Stability, Store, Wcc, WriteDone, forward_store, offload,
 };
 
 use crate::Logged;
@@ -130,28 +130,19 @@ async fn settled<T>(changed: Changed<T>, wait: Wait) -> Changed<T> {
 }
 
 impl Store for Logged {
-    fn root(&self) -> ObjectId {
-        self.below.root()
-    }
+    forward_store!(below: root identity path properties getattr lookup parent access readlink read readdir space);
 
-    fn identity(&self, object: &ObjectId) -> ObjectId {
-        self.below.identity(object)
-    }
-
-    fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
-        self.below.path(object)
-    }
-
-    fn properties(&self) -> Properties {
-        self.below.properties()
-    }
-
-    fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
-        self.below.guard(object, guard)
-    }
-
-    fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
-        self.below.getattr(object)
+    fn capabilities(&self) -> Capabilities<'_> {
+        let below = self.below.capabilities();
+        Capabilities {
+            local_guard: below.local_guard.map(|_| self as &dyn LocalGuard),
+            coherence: None,
+            direct_layouts: None,
+            // A volume of stripes keeps its names and their policies without a log.
+            layout_policies: None,
+            local_metadata: None,
+            reservations: below.reservations.map(|_| self as &dyn Reservations),
+        }
     }
 
     fn setattr<'a>(
@@ -182,50 +173,6 @@ impl Store for Logged {
             drop(turn);
             settled(changed, wait).await
         })
-    }
-
-    fn lookup<'a>(
-        &'a self,
-        caller: &'a Caller,
-        directory: &'a ObjectId,
-        name: Name<'a>,
-    ) -> MaybeReady<'a, Result<Found, FsError>> {
-        self.below.lookup(caller, directory, name)
-    }
-
-    fn parent<'a>(
-        &'a self,
-        caller: &'a Caller,
-        directory: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<Found, FsError>> {
-        self.below.parent(caller, directory)
-    }
-
-    fn access<'a>(
-        &'a self,
-        caller: &'a Caller,
-        object: &'a ObjectId,
-        wanted: Access,
-    ) -> MaybeReady<'a, Result<(Access, Attributes), FsError>> {
-        self.below.access(caller, object, wanted)
-    }
-
-    fn readlink<'a>(
-        &'a self,
-        caller: &'a Caller,
-        object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
-        self.below.readlink(caller, object)
-    }
-
-    fn read<'a>(
-        &'a self,
-        caller: &'a Caller,
-        object: &'a ObjectId,
-        offset: u64,
-        count: u32,
-    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
-        self.below.read(caller, object, offset, count)
     }
 
     fn write<'a>(
@@ -356,33 +303,6 @@ impl Store for Logged {
         })
     }
 
-    fn readdir<'a>(
-        &'a self,
-        caller: &'a Caller,
-        directory: &'a ObjectId,
-        cookie: Cookie,
-        budget: Budget,
-        wanted: Wanted,
-    ) -> MaybeReady<'a, Result<Page, FsError>> {
-        self.below.readdir(caller, directory, cookie, budget, wanted)
-    }
-
-    fn space<'a>(
-        &'a self,
-        caller: &'a Caller,
-        object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
-        self.below.space(caller, object)
-    }
-
-    fn room<'a>(
-        &'a self,
-        caller: &'a Caller,
-        object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<Space, FsError>> {
-        self.below.room(caller, object)
-    }
-
     fn commit<'a>(
         &'a self,
         caller: &'a Caller,
@@ -420,5 +340,21 @@ impl Store for Logged {
                 Err(_) => changed,
             }
         })
+    }
+}
+
+impl LocalGuard for Logged {
+    fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
+        self.below.guard(object, guard)
+    }
+}
+
+impl Reservations for Logged {
+    fn reservable_space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
+        self.below.reservable_space(caller, object)
     }
 }

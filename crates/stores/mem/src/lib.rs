@@ -22,9 +22,10 @@ use std::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileSystemId, FileTime};
 use leasehold_fs::{
-    Access, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Guard, Linked,
-    MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
-    SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone, permission,
+    Access, Attributes, Budget, Caller, Capabilities, Changed, Coherence, Committed,
+    ExclusiveAccess, Found, FsError, Guard, LayoutPolicies, Linked, MaybeReady, Name, NewFile,
+    NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes, Space, Stability,
+    Store, Target, Wanted, WriteDone, permission,
 };
 
 use crate::node::Body;
@@ -113,43 +114,16 @@ impl Store for MemStore {
         Tree::root()
     }
 
+    fn identity(&self, object: &ObjectId) -> ObjectId {
+        *object
+    }
+
     fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
         let tree = self.tree();
         tree.resolve(object).ok().and_then(|id| tree.path(id))
     }
 
-    fn cover<'a>(
-        &'a self,
-        object: &'a ObjectId,
-        guard: Guard,
-        _opportune: bool,
-    ) -> MaybeReady<'a, Result<(), FsError>> {
-        let tree = self.tree();
-        MaybeReady::now(tree.resolve(object).and_then(|id| {
-            let is_file = matches!(tree.node(id).body, Body::Regular { .. });
-            let may = is_file || guard == Guard::Nothing || tree.config.leases_names;
-            may.then_some(()).ok_or(FsError::NotSupported)
-        }))
-    }
-
-    fn layout<'a>(
-        &'a self,
-        object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<Option<Bytes>, FsError>> {
-        let tree = self.tree();
-        MaybeReady::now(tree.resolve(object).map(|id| tree.node(id).layout.clone()))
-    }
-
-    fn set_layout<'a>(
-        &'a self,
-        object: &'a ObjectId,
-        layout: Bytes,
-    ) -> MaybeReady<'a, Result<(), FsError>> {
-        let mut tree = self.tree();
-        MaybeReady::now(tree.resolve(object).map(|id| tree.node_mut(id).layout = Some(layout)))
-    }
-
-    fn properties(&self) -> Properties {
+    fn properties(&self, _object: &ObjectId) -> Properties {
         Properties {
             file_bytes_max: FILE_BYTES_MAX,
             name_bytes_max: u32::try_from(tree::NAME_BYTES_MAX).expect("it is small"),
@@ -161,6 +135,17 @@ impl Store for MemStore {
             symlinks: true,
             links: true,
             leases_names: self.tree().config.leases_names,
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            local_guard: None,
+            coherence: Some(self),
+            direct_layouts: None,
+            layout_policies: Some(self),
+            local_metadata: None,
+            reservations: None,
         }
     }
 
@@ -318,5 +303,47 @@ impl Store for MemStore {
         length: u32,
     ) -> MaybeReady<'a, Changed<Committed>> {
         MaybeReady::now(self.tree().commit(object, offset, length))
+    }
+}
+
+impl Coherence for MemStore {
+    fn acquire<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        guard: Guard,
+        _opportunistic: bool,
+    ) -> MaybeReady<'a, Result<(), FsError>> {
+        let tree = self.tree();
+        MaybeReady::now(tree.resolve(object).and_then(|id| {
+            let is_file = matches!(tree.node(id).body, Body::Regular { .. });
+            let may = is_file || guard == Guard::Nothing || tree.config.leases_names;
+            may.then_some(()).ok_or(FsError::NotSupported)
+        }))
+    }
+
+    fn exclusive<'a>(
+        &'a self,
+        _object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<ExclusiveAccess, FsError>> {
+        MaybeReady::now(Ok(ExclusiveAccess::default()))
+    }
+}
+
+impl LayoutPolicies for MemStore {
+    fn layout_policy<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Option<Bytes>, FsError>> {
+        let tree = self.tree();
+        MaybeReady::now(tree.resolve(object).map(|id| tree.node(id).layout.clone()))
+    }
+
+    fn set_layout_policy<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        policy: Bytes,
+    ) -> MaybeReady<'a, Result<(), FsError>> {
+        let mut tree = self.tree();
+        MaybeReady::now(tree.resolve(object).map(|id| tree.node_mut(id).layout = Some(policy)))
     }
 }

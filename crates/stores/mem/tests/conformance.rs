@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use leasehold_base::units::FileSystemId;
-use leasehold_fs::Store;
 use leasehold_fs::suite::{Subject, run_all, run_model};
+use leasehold_fs::{Capability, Store};
 use leasehold_store_mem::{Config, MemStore};
 
 fn subject() -> Subject {
@@ -12,6 +12,7 @@ fn subject() -> Subject {
         Arc::new(MemStore::new(Config { file_system: FileSystemId(7), ..Config::default() }));
     let (clock, restarted) = (Arc::clone(&store), Arc::clone(&store));
     Subject {
+        capabilities: vec![Capability::Coherence, Capability::LayoutPolicies],
         restart: Some(Box::new(move || {
             restarted.crash();
             restarted.check();

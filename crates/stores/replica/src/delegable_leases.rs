@@ -14,7 +14,7 @@ use leasehold_base::units::{FileId, Time};
 use leasehold_core::leases::{Kind, Serial};
 use leasehold_core::replica::covers::{self, Need, Purpose};
 use leasehold_core::replica::{Call, Peer, Ticket, home};
-use leasehold_fs::{Alone, FileType, FsError, Guard, ObjectId};
+use leasehold_fs::{ExclusiveAccess, FileType, FsError, Guard, ObjectId};
 use leasehold_session::spawn;
 
 use crate::Metaserver;
@@ -185,9 +185,9 @@ impl Metaserver {
 
     /// Acquires exclusive access to a file for a change. While the returned guard exists, neither
     /// other metaservers nor clients with leases have access to the file.
-    pub(crate) async fn keep_alone(&self, of: &ObjectId) -> Result<Alone, FsError> {
+    pub(crate) async fn keep_alone(&self, of: &ObjectId) -> Result<ExclusiveAccess, FsError> {
         if !self.shared.options.strict {
-            return Ok(Alone::default());
+            return Ok(ExclusiveAccess::default());
         }
         self.serves()?;
         let object = object(of)?;
@@ -198,14 +198,14 @@ impl Metaserver {
                 let Serial(number) = self.with(|node| node.covers.serial(object));
                 // A number of zero means that the lease has ended in the meantime. Then try again.
                 if number > 0 {
-                    return Ok(Alone::until(number, move || drop(used)));
+                    return Ok(ExclusiveAccess::until(number, move || drop(used)));
                 }
             }
             drop(used);
             // Read the object before the next attempt, to detect that the object no longer exists
             // or is not a regular file.
             if self.good(object).await?.seen().file_type != FileType::Regular {
-                return Ok(Alone::default());
+                return Ok(ExclusiveAccess::default());
             }
             if self.shared.outside.now() >= until {
                 return Err(self.not_yet(&[object]));

@@ -17,9 +17,10 @@ use leasehold_base::units::{Cookie, FileId, FileTime};
 use leasehold_core::replica::changes;
 use leasehold_fs::permission::{self, Rights, may_set, must_be_file, rights, without_set_ids};
 use leasehold_fs::{
-    Access, Alone, Attributes, Budget, Caller, Changed, Committed, FileType, Found, FsError, Guard,
-    Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone,
-    Renamed, SUPERUSER, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
+    Access, Attributes, Budget, Caller, Capabilities, Changed, Coherence, Committed,
+    ExclusiveAccess, FileType, Found, FsError, Guard, Linked, MaybeReady, Name, NewFile, NewNode,
+    ObjectId, Page, Place, Properties, ReadDone, Renamed, SUPERUSER, SetAttributes, Space,
+    Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
 
 /// The maximum length of a name in bytes, as on common file systems.
@@ -258,6 +259,10 @@ impl Store for Metaserver {
         id(ROOT)
     }
 
+    fn identity(&self, object: &ObjectId) -> ObjectId {
+        *object
+    }
+
     /// Returns the path of an object, or `None` if a directory on the path has another home,
     /// because the cached copy of such a directory may be out of date.
     fn path(&self, of: &ObjectId) -> Option<Vec<u8>> {
@@ -265,7 +270,7 @@ impl Store for Metaserver {
         self.with(|node| node.path(of))
     }
 
-    fn properties(&self) -> Properties {
+    fn properties(&self, _object: &ObjectId) -> Properties {
         Properties {
             file_bytes_max: FILE_BYTES_MAX,
             name_bytes_max: NAME_BYTES_MAX,
@@ -280,17 +285,15 @@ impl Store for Metaserver {
         }
     }
 
-    fn cover<'a>(
-        &'a self,
-        object: &'a ObjectId,
-        guard: Guard,
-        opportune: bool,
-    ) -> MaybeReady<'a, Result<(), FsError>> {
-        MaybeReady::later(self.lend(object, guard, opportune))
-    }
-
-    fn alone<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Alone, FsError>> {
-        MaybeReady::later(self.keep_alone(object))
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            local_guard: None,
+            coherence: Some(self),
+            direct_layouts: None,
+            layout_policies: None,
+            local_metadata: None,
+            reservations: None,
+        }
     }
 
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
@@ -442,5 +445,23 @@ impl Store for Metaserver {
         _length: u32,
     ) -> MaybeReady<'a, Changed<Committed>> {
         patiently!(self, self.commit_content(object))
+    }
+}
+
+impl Coherence for Metaserver {
+    fn acquire<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        guard: Guard,
+        opportunistic: bool,
+    ) -> MaybeReady<'a, Result<(), FsError>> {
+        MaybeReady::later(self.lend(object, guard, opportunistic))
+    }
+
+    fn exclusive<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<ExclusiveAccess, FsError>> {
+        MaybeReady::later(self.keep_alone(object))
     }
 }

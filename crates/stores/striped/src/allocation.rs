@@ -18,7 +18,7 @@ const MOVED_BYTES: u32 = 1 << 20;
 
 impl Striped {
     pub(crate) fn fits(&self, end: u64) -> Result<(), FsError> {
-        let most = self.properties().file_bytes_max;
+        let most = self.properties(&self.names.root()).file_bytes_max;
         if end > most { Err(FsError::FileTooBig) } else { Ok(()) }
     }
 

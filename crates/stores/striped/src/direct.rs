@@ -46,8 +46,8 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use leasehold_fs::permission::without_set_ids;
 use leasehold_fs::{
-    Alone, Attributes, Caller, FsError, LaidOut, Layout, ObjectId, Owner, Purpose, SetAttributes,
-    SetTime, Spot, Stability, Verifier,
+    Attributes, Caller, ExclusiveAccess, FsError, LaidOut, Layout, ObjectId, Owner, Purpose,
+    SetAttributes, SetTime, Spot, Stability, Verifier,
 };
 
 use crate::Striped;
@@ -113,7 +113,8 @@ impl Striped {
             return Ok(None);
         }
         let file = self.file(object);
-        let alone = if writes { self.names.alone(object).await? } else { Alone::default() };
+        let alone =
+            if writes { self.names.exclusive(object).await? } else { ExclusiveAccess::default() };
         if let (true, Data::OnIods(objects)) = (self.options.shared, &*file.read().await) {
             // Another metaserver may have assigned the last owner number: query the iods again.
             objects.doubt();

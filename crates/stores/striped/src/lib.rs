@@ -120,7 +120,7 @@ pub struct Options {
     /// is valid only for the change time of the metafile at which the store read it.
     pub shared: bool,
     /// True if the names' store excludes other metaservers from conflicting access to files on
-    /// which clients of this metaserver hold leases ([`Store::cover`]). Only then may the store
+    /// which clients of this metaserver hold leases ([`Coherence::acquire`](leasehold_fs::Coherence::acquire)). Only then may the store
     /// give layouts to these clients.
     pub leased: bool,
     /// The key from which the store derives the credentials with which clients access objects. All
@@ -281,7 +281,7 @@ impl Striped {
 
     /// Returns the layout policy for the data of a file.
     async fn shape(&self, object: &ObjectId) -> Result<LayoutPolicy, FsError> {
-        Ok(LayoutPolicy::of(self.names.layout(object).await?))
+        Ok(LayoutPolicy::of(self.names.layout_policy(object).await?))
     }
 
     /// Records the verifiers that iods returned, and computes the verifier for the client from the

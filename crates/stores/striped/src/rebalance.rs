@@ -154,7 +154,7 @@ impl Striped {
         if !matches!(file_type, FileType::Regular | FileType::Directory) {
             return Err(FsError::Invalid);
         }
-        self.names.set_layout(object, shape.text().into()).await?;
+        self.names.set_layout_policy(object, shape.text().into()).await?;
         if file_type == FileType::Regular {
             self.tending.wanted(*object);
         }

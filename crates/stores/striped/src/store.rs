@@ -8,10 +8,11 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Alone, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, FileType, Found,
-    FsError, Guard, Layout, Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place,
-    Properties, Purpose, ReadDone, Renamed, SetAttributes, SetTime, Space, Stability, Store,
-    Target, Wanted, Wcc, WriteDone,
+    Access, Attributes, Budget, Caller, Capabilities, Changed, Coherence, Committed, Completeness,
+    DirectLayouts, Entries, Entry, ExclusiveAccess, FileType, Found, FsError, Guard, Layout,
+    Linked, LocalMetadata, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties,
+    Purpose, ReadDone, Renamed, Reservations, SetAttributes, SetTime, Space, Stability, Store,
+    Wanted, Wcc, WriteDone, forward_store,
 };
 
 use crate::Striped;
@@ -270,11 +271,11 @@ impl Striped {
     /// Gives a new file or directory the layout policy of its parent directory, unless it has a
     /// policy already.
     async fn inherit(&self, directory: &ObjectId, made: Found) -> Result<Found, FsError> {
-        let Some(layout) = self.names.layout(directory).await? else { return Ok(made) };
-        if self.names.layout(&made.object).await?.is_some() {
+        let Some(layout) = self.names.layout_policy(directory).await? else { return Ok(made) };
+        if self.names.layout_policy(&made.object).await?.is_some() {
             return Ok(made);
         }
-        self.names.set_layout(&made.object, layout).await?;
+        self.names.set_layout_policy(&made.object, layout).await?;
         Ok(Found { attributes: self.names.getattr(&made.object).await?, ..made })
     }
 
@@ -306,7 +307,7 @@ impl Striped {
             Ok(attributes) => (attributes.file_type, attributes.size),
             Err(error) => return Changed::failed(error),
         };
-        let mut alone = Alone::default();
+        let mut alone = ExclusiveAccess::default();
         if file_type == FileType::Regular && length > 0 {
             alone = match self.keep_alone(object).await {
                 Ok(alone) => alone,
@@ -478,37 +479,22 @@ impl Striped {
 }
 
 impl Store for Striped {
-    fn root(&self) -> ObjectId {
-        self.names.root()
+    forward_store!(names: root identity path parent readlink);
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        let names = self.names.capabilities();
+        Capabilities {
+            local_guard: None,
+            coherence: names.coherence.map(|_| self as &dyn Coherence),
+            direct_layouts: Some(self),
+            layout_policies: None,
+            local_metadata: Some(self),
+            reservations: Some(self),
+        }
     }
 
-    fn identity(&self, object: &ObjectId) -> ObjectId {
-        self.names.identity(object)
-    }
-
-    fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
-        self.names.path(object)
-    }
-
-    fn cover<'a>(
-        &'a self,
-        object: &'a ObjectId,
-        guard: Guard,
-        opportune: bool,
-    ) -> MaybeReady<'a, Result<(), FsError>> {
-        self.names.cover(object, guard, opportune)
-    }
-
-    fn alone<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Alone, FsError>> {
-        MaybeReady::later(self.keep_alone(object))
-    }
-
-    fn upkeep(&self, object: &ObjectId) -> Option<(FileTime, FileTime)> {
-        self.upkeep.of(&self.names.identity(object))
-    }
-
-    fn properties(&self) -> Properties {
-        let names = self.names.properties();
+    fn properties(&self, object: &ObjectId) -> Properties {
+        let names = self.names.properties(object);
         // The data of a small file follows the header in its metafile, so the header reduces the
         // maximum file size.
         Properties { file_bytes_max: names.file_bytes_max - HEAD_BYTES, ..names }
@@ -519,21 +505,6 @@ impl Store for Striped {
             let attributes = self.names.getattr(object).await?;
             self.unless_gone(object, self.true_of(object, attributes).await).await
         })
-    }
-
-    fn known<'a>(
-        &'a self,
-        object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<(Attributes, bool), FsError>> {
-        MaybeReady::later(async move {
-            let attributes = self.names.getattr(object).await?;
-            Ok(self.known_of(object, attributes))
-        })
-    }
-
-    fn changed<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<FileTime, FsError>> {
-        // The metafile has the change time, so no iod is queried.
-        self.names.changed(object)
     }
 
     fn setattr<'a>(
@@ -558,14 +529,6 @@ impl Store for Striped {
         MaybeReady::later(self.look_up(caller, directory, name))
     }
 
-    fn parent<'a>(
-        &'a self,
-        caller: &'a Caller,
-        directory: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<Found, FsError>> {
-        self.names.parent(caller, directory)
-    }
-
     fn access<'a>(
         &'a self,
         caller: &'a Caller,
@@ -577,23 +540,6 @@ impl Store for Striped {
             let attributes = self.true_of(object, attributes).await;
             Ok((access, self.unless_gone(object, attributes).await?))
         })
-    }
-
-    fn rights<'a>(
-        &'a self,
-        caller: &'a Caller,
-        object: &'a ObjectId,
-        wanted: Access,
-    ) -> MaybeReady<'a, Result<Access, FsError>> {
-        self.names.rights(caller, object, wanted)
-    }
-
-    fn readlink<'a>(
-        &'a self,
-        caller: &'a Caller,
-        object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
-        self.names.readlink(caller, object)
     }
 
     fn read<'a>(
@@ -726,14 +672,39 @@ impl Store for Striped {
         })
     }
 
-    fn room<'a>(
+    fn commit<'a>(
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<Space, FsError>> {
-        MaybeReady::later(self.looked_for_promise(caller, object))
+        _offset: u64,
+        _length: u32,
+    ) -> MaybeReady<'a, Changed<Committed>> {
+        MaybeReady::later(async move {
+            let committed = self.commit_data(caller, object).await;
+            self.changed_unless_gone(object, committed).await
+        })
+    }
+}
+
+impl Coherence for Striped {
+    fn acquire<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        guard: Guard,
+        opportunistic: bool,
+    ) -> MaybeReady<'a, Result<(), FsError>> {
+        self.names.acquire(object, guard, opportunistic)
     }
 
+    fn exclusive<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<ExclusiveAccess, FsError>> {
+        MaybeReady::later(self.keep_alone(object))
+    }
+}
+
+impl DirectLayouts for Striped {
     fn open_layout<'a>(
         &'a self,
         caller: &'a Caller,
@@ -746,20 +717,50 @@ impl Store for Striped {
         })
     }
 
-    fn recall<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<(), FsError>> {
+    fn recall_layout<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<(), FsError>> {
         MaybeReady::later(self.end_layout(object))
     }
+}
 
-    fn commit<'a>(
+impl LocalMetadata for Striped {
+    fn getattr_local<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<(Attributes, Completeness), FsError>> {
+        MaybeReady::later(async move {
+            let attributes = self.names.getattr(object).await?;
+            Ok(self.known_of(object, attributes))
+        })
+    }
+
+    fn change_time<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<FileTime, FsError>> {
+        // The metafile has the change time, so no iod is queried.
+        self.names.change_time(object)
+    }
+
+    fn rights<'a>(
         &'a self,
         caller: &'a Caller,
         object: &'a ObjectId,
-        _offset: u64,
-        _length: u32,
-    ) -> MaybeReady<'a, Changed<Committed>> {
-        MaybeReady::later(async move {
-            let committed = self.commit_data(caller, object).await;
-            self.changed_unless_gone(object, committed).await
-        })
+        wanted: Access,
+    ) -> MaybeReady<'a, Result<Access, FsError>> {
+        self.names.rights(caller, object, wanted)
+    }
+
+    fn maintenance_span(&self, object: &ObjectId) -> Option<(FileTime, FileTime)> {
+        self.upkeep.of(&self.names.identity(object))
+    }
+}
+
+impl Reservations for Striped {
+    fn reservable_space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
+        MaybeReady::later(self.looked_for_promise(caller, object))
     }
 }

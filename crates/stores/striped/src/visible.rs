@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use leasehold_base::units::FileTime;
 use leasehold_fs::{
-    Alone, Attributes, Caller, Changed, FileType, FsError, ObjectId, ReadDone, SUPERUSER, Wcc,
+    Attributes, Caller, Changed, Completeness, ExclusiveAccess, FileType, FsError, ObjectId,
+    ReadDone, SUPERUSER, Wcc,
 };
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
@@ -144,10 +145,10 @@ impl Striped {
         if !self.options.shared {
             return self.take_back(object, objects).await;
         }
-        let alone = self.names.alone(object).await;
-        let before = self.names.changed(object).await?;
+        let alone = self.names.exclusive(object).await;
+        let before = self.names.change_time(object).await?;
         self.take_back(object, objects).await?;
-        let after = self.names.changed(object).await?;
+        let after = self.names.change_time(object).await?;
         // The interval counts as maintenance only if this metaserver had exclusive access until
         // now. The condition consumes `alone`, which ends the exclusive access.
         if alone.is_ok_and(|alone| alone.number > 0) {
@@ -215,12 +216,16 @@ impl Striped {
 
     /// Like `true_of`, but queries no iod, and waits for no task that may query an iod. The flag is
     /// true if all attributes are exact.
-    pub(crate) fn known_of(&self, object: &ObjectId, attributes: Attributes) -> (Attributes, bool) {
+    pub(crate) fn known_of(
+        &self,
+        object: &ObjectId,
+        attributes: Attributes,
+    ) -> (Attributes, Completeness) {
         if attributes.file_type != FileType::Regular || attributes.size == 0 {
-            return (attributes, true);
+            return (attributes, Completeness::Complete);
         }
         let file = self.file(object);
-        let Ok(data) = file.try_read() else { return (attributes, false) };
+        let Ok(data) = file.try_read() else { return (attributes, Completeness::SizeMayBeOld) };
         let is_known = match &*data {
             Data::OnIods(objects) => {
                 let changed = attributes.changed;
@@ -229,7 +234,9 @@ impl Striped {
             Data::Nowhere | Data::Inline(_) => true,
             Data::Unknown | Data::Gone => false,
         };
-        (apparent(&data, attributes), is_known)
+        let completeness =
+            if is_known { Completeness::Complete } else { Completeness::SizeMayBeOld };
+        (apparent(&data, attributes), completeness)
     }
 
     /// Returns true if a caller must query the iods of a file whose metafile has this change time.
@@ -274,7 +281,7 @@ impl Striped {
         // This metaserver itself may have changed the metafile after the caller read `changed`, for
         // example when it gave a layout to a client. Then a query of the iods is not necessary, and
         // would end the layout. So compare with the current change time.
-        let changed = self.names.changed(object).await?;
+        let changed = self.names.change_time(object).await?;
         if is_older_than(file, changed).await
             && let Data::OnIods(objects) = &*file.read().await
         {
@@ -285,8 +292,8 @@ impl Striped {
 
     /// Excludes other metaservers from a file while the result exists. If another metaserver has
     /// had access since the last query of the iods, marks the cached extents as doubtful.
-    pub(crate) async fn keep_alone(&self, object: &ObjectId) -> Result<Alone, FsError> {
-        let alone = self.names.alone(object).await?;
+    pub(crate) async fn keep_alone(&self, object: &ObjectId) -> Result<ExclusiveAccess, FsError> {
+        let alone = self.names.exclusive(object).await?;
         if alone.number > 0
             && let Data::OnIods(objects) = &*self.file(object).read().await
             && !objects.was_alone(alone.number)

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
 use leasehold_fs::{
-    Caller, ClientKey, FsError, Name, NewFile, ObjectId, Place, SetAttributes, Stability, Step,
-    Store,
+    Caller, Capability, ClientKey, FsError, Name, NewFile, ObjectId, Place, SetAttributes,
+    Stability, Step, Store,
 };
 use leasehold_rig::{Cable, EPOCH_KEY, EXPORT, Faults, Manners, MemServer};
 use leasehold_serve::{Epoch, EpochKey};
@@ -116,6 +116,12 @@ fn subject(manners: &[Manners]) -> Subject {
     let cluster = Rc::new(RefCell::new(cluster));
     let clock = Rc::clone(&cluster);
     Subject {
+        capabilities: vec![
+            Capability::Coherence,
+            Capability::DirectLayouts,
+            Capability::LocalMetadata,
+            Capability::Reservations,
+        ],
         files_are_its_own: false,
         restart: Some(Box::new(move || {
             let mut cluster = cluster.borrow_mut();

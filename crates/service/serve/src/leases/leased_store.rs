@@ -28,7 +28,8 @@ use leasehold_base::units::FileTime;
 use leasehold_core::leases::table::{Access, Ask, Grant, Run, Standing, Told};
 use leasehold_core::leases::{Kind, Modrev, Object, Serial};
 use leasehold_fs::{
-    Alone, Attributes, Caller, ExportId, FileType, FsError, Guard, MaybeReady, ObjectId, Store,
+    Attributes, Caller, Completeness, ExclusiveAccess, ExportId, FileType, FsError, Guard,
+    MaybeReady, ObjectId, Store,
 };
 use leasehold_wire::lease::{Change, place};
 
@@ -85,7 +86,7 @@ struct Held {
     is_behind: bool,
     /// Exclusive access among the servers of the same files, for operations that need exclusive
     /// access.
-    _alone: Alone,
+    _alone: ExclusiveAccess,
     /// True if all attributes are current. A renewal of a lease does not wait for current
     /// attributes, because only the holder of the lease can have changed the object.
     is_known: bool,
@@ -105,10 +106,10 @@ impl LeasedStore {
 
     /// Acquires the operation guard of an object.
     async fn hold(&self, used: Use) -> Result<Held, FsError> {
-        // `known` does not wait for unreachable iods. The size and times that it returns may be out
+        // `getattr_local` does not wait for unreachable iods. The size and times that it returns may be out
         // of date, but the file id, the type and the owner are always current, and `hold_as` uses
         // only these.
-        let (attributes, _) = self.store.known(&used.id).await?;
+        let (attributes, _) = self.store.getattr_local(&used.id).await?;
         self.hold_as(used, &attributes).await
     }
 
@@ -152,10 +153,10 @@ impl LeasedStore {
         let is_reclaimed = || ask.is_some_and(|ask| ask.reclaim) && self.leases.standing().1;
         let goes_on = grant
             .is_some_and(|grant| before == Some(grant.serial) || (may_go_on && is_reclaimed()));
-        let (attributes, is_known) = if goes_on {
-            self.store.known(&id).await?
+        let (attributes, completeness) = if goes_on {
+            self.store.getattr_local(&id).await?
         } else {
-            (self.store.getattr(&id).await?, true)
+            (self.store.getattr(&id).await?, Completeness::Complete)
         };
         let modrev = self.seen(turn.object, &id, attributes.changed);
         if let (Some(asked), true) = (asked, may_be_late) {
@@ -178,7 +179,7 @@ impl LeasedStore {
             cached: cached.filter(|_| is_guarded),
             is_behind,
             _alone: alone,
-            is_known,
+            is_known: completeness == Completeness::Complete,
             may_be_late,
         })
     }
@@ -216,12 +217,12 @@ impl LeasedStore {
         id: &ObjectId,
         access: Access,
         file_type: FileType,
-    ) -> Result<Alone, FsError> {
+    ) -> Result<ExclusiveAccess, FsError> {
         let is_told = access == Access::Write && self.asked().is_some();
         if is_told && file_type == FileType::Regular {
-            return self.store.alone(id).await;
+            return self.store.exclusive(id).await;
         }
-        Ok(Alone::default())
+        Ok(ExclusiveAccess::default())
     }
 
     /// Drops the leases of a former file with the same file id. A file system reuses a file id as
@@ -232,11 +233,11 @@ impl LeasedStore {
     async fn let_go_of_before(&self, wanted: &Wanted) -> Result<Option<ObjectId>, FsError> {
         let Wanted { object, export, identity, .. } = *wanted;
         let Some(other) = self.leases.another(object, (export, identity)) else { return Ok(None) };
-        if self.store.changed(&other).await == Err(FsError::Stale) {
+        if self.store.change_time(&other).await == Err(FsError::Stale) {
             self.leases.gone(object, (export, other));
             return Ok(None);
         }
-        self.store.changed(&identity).await?;
+        self.store.change_time(&identity).await?;
         Ok(Some(other))
     }
 
@@ -336,7 +337,7 @@ impl LeasedStore {
             if bytes <= reserved.own {
                 return Some(bytes);
             }
-            let Ok(space) = self.store.room(caller, id).await else {
+            let Ok(space) = self.store.reservable_space(caller, id).await else {
                 return Some(reserved.own);
             };
             let free = space.available_bytes;
@@ -371,7 +372,7 @@ impl LeasedStore {
     ) -> (Option<Grant>, bool) {
         let Some(grant) = grant.filter(|grant| grant.cachable) else { return (grant, true) };
         let guard = guard(grant.kind);
-        let covered = covered(turn, grant, self.store.cover(id, guard, is_opportune)).await;
+        let covered = covered(turn, grant, self.store.acquire(id, guard, is_opportune)).await;
         match covered.and_then(|()| self.store.guard(id, guard)) {
             Ok(()) => (Some(grant), true),
             // Another server may hold a conflicting lease, and an opportunistic request does not
@@ -450,7 +451,7 @@ impl LeasedStore {
             Some(after) => after.changed,
             // The store returns the change time at once even if it would have to wait for other
             // attributes, such as the size at an unreachable iod.
-            None => self.store.changed(&held.id).await.ok()?,
+            None => self.store.change_time(&held.id).await.ok()?,
         };
         if !done && after == held.changed {
             return None;
@@ -492,8 +493,8 @@ impl LeasedStore {
         laid_out: &LaidOut,
     ) -> Result<Option<(Modrev, Modrev)>, FsError> {
         let since = self.leases.laid_out_since(object, laid_out);
-        self.store.recall(id).await?;
-        let after = self.seen(object, id, self.store.changed(id).await?);
+        self.store.recall_layout(id).await?;
+        let after = self.seen(object, id, self.store.change_time(id).await?);
         let change = since.map(|since| (since, after));
         if let Some(change) = change {
             self.leases.note_untold(object, (laid_out.client, laid_out.serial), change);
@@ -504,14 +505,14 @@ impl LeasedStore {
 
     /// Reads the change time of a guarded object again.
     async fn look_again(&self, held: &mut Held) -> Result<(), FsError> {
-        held.changed = self.store.changed(&held.id).await?;
+        held.changed = self.store.change_time(&held.id).await?;
         held.modrev = self.seen(held.turn.object, &held.id, held.changed);
         Ok(())
     }
 
     /// Returns the modrev of an object with this change time.
     fn seen(&self, object: Object, id: &ObjectId, changed: FileTime) -> Modrev {
-        self.leases.seen(object, changed, self.store.upkeep(id))
+        self.leases.seen(object, changed, self.store.maintenance_span(id))
     }
 
     /// Waits for the exclusive right to write a guarded object. For a client with leases, reads the

@@ -205,7 +205,7 @@ async fn append(context: &Context, args: append::Data) -> Result<append::Appende
 async fn layout(context: &Context, args: layout::Wanted) -> Result<layout::Layout, Refusal<()>> {
     let target = context.target(args.file.as_bytes()).await?;
     if args.kind.is_none() {
-        target.request.export.store.recall(&target.object).await?;
+        target.request.export.store.recall_layout(&target.object).await?;
     }
     Ok(layout::Layout { unit: 0, owner: 0, verifier: [0; 8], objects: List(Vec::new()) })
 }

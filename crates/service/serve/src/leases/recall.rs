@@ -32,7 +32,7 @@ impl Leases {
         // WRITEs under a layout may still be in transit to the iods, so the layout must end before
         // another server accesses the file.
         let Some(laid_out) = self.laid_out(object) else { return true };
-        let is_ended = store.recall(&laid_out.id).await.is_ok();
+        let is_ended = store.recall_layout(&laid_out.id).await.is_ok();
         if is_ended {
             self.recalled(object, &laid_out);
         }

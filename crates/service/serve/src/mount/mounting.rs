@@ -109,7 +109,7 @@ pub(super) async fn pathconf(
     let Ok(directory) = walk(context, path.0).await else {
         return Ok(wire_pathconf::Reply { mask: u32::MAX, ..Default::default() });
     };
-    let properties = directory.request.export.store.properties();
+    let properties = directory.request.export.store.properties(&directory.object);
     Ok(wire_pathconf::Reply {
         link_max: properties.link_max,
         name_bytes_max: properties.name_bytes_max,

@@ -42,7 +42,8 @@ pub(super) async fn readdirplus(
     let bytes = entry_bytes(context, args.count, wire::readdirplus::EMPTY_BYTES)?;
     // Some clients request very few bytes, so the budget for names always permits one entry.
     // Otherwise the listing could not continue.
-    let one = wire::readdir::ENTRY_BYTES + target.request.export.store.properties().name_bytes_max;
+    let one = wire::readdir::ENTRY_BYTES
+        + target.request.export.store.properties(&target.object).name_bytes_max;
     let budget = Budget {
         reply: Allowance { bytes, entry_bytes: wire::readdirplus::ENTRY_BYTES },
         names: Allowance {

@@ -41,7 +41,7 @@ pub(super) async fn fsinfo(
 ) -> Result<wire::fsinfo::Done, Refusal<After>> {
     let target = context.target(args.root.as_bytes()).await?;
     let attributes = ops::getattr(&target.request, &target.object).await?;
-    let properties = target.request.export.store.properties_of(&target.object);
+    let properties = target.request.export.store.properties(&target.object);
     let bytes_max = target.offer.transfer_bytes_max(context.arrival.transport());
     Ok(wire::fsinfo::Done {
         attributes: Some(convert::attributes(&attributes)),
@@ -69,7 +69,7 @@ pub(super) async fn pathconf(
 ) -> Result<wire::pathconf::Done, Refusal<After>> {
     let target = context.target(args.object.as_bytes()).await?;
     let attributes = ops::getattr(&target.request, &target.object).await?;
-    let properties = target.request.export.store.properties_of(&target.object);
+    let properties = target.request.export.store.properties(&target.object);
     Ok(wire::pathconf::Done {
         attributes: Some(convert::attributes(&attributes)),
         link_max: properties.link_max,

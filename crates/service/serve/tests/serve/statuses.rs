@@ -9,9 +9,9 @@ use leasehold_base::units::{Cookie, FileId, FileTime};
 use leasehold_base::xdr::Encode;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Access, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, Export, Found, FsError,
-    Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone,
-    Renamed, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
+    Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, Entries, Entry, Export,
+    Found, FsError, Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties,
+    ReadDone, Renamed, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
 use leasehold_serve::table::{Later, PROGRAMS};
 use leasehold_store_mem::MemStore;
@@ -38,8 +38,20 @@ impl Store for Failing {
         ObjectId::new(b"root").expect("short enough")
     }
 
-    fn properties(&self) -> Properties {
-        MemStore::default().properties()
+    fn identity(&self, object: &ObjectId) -> ObjectId {
+        *object
+    }
+
+    fn path(&self, _: &ObjectId) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn properties(&self, object: &ObjectId) -> Properties {
+        MemStore::default().properties(object)
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities::NONE
     }
 
     fn getattr<'a>(&'a self, _: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {

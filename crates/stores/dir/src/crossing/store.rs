@@ -4,9 +4,10 @@
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, Found, FsError, Guard,
-    Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone,
-    Renamed, SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone,
+    Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, Entries, Entry, Found,
+    FsError, Guard, LayoutPolicies, Linked, LocalGuard, MaybeReady, Name, NewFile, NewNode,
+    ObjectId, Page, Place, Properties, ReadDone, Renamed, Reservations, SetAttributes, Space,
+    Stability, Store, Target, Wanted, WriteDone,
 };
 
 use super::{Crossing, Side};
@@ -75,24 +76,27 @@ impl Store for Crossing {
         self.shared.root.root()
     }
 
-    fn properties(&self) -> Properties {
-        self.shared.root.properties()
+    fn identity(&self, object: &ObjectId) -> ObjectId {
+        *object
     }
 
-    fn properties_of(&self, object: &ObjectId) -> Properties {
+    fn properties(&self, object: &ObjectId) -> Properties {
         let side = self.side_at_hand(object);
-        side.map_or_else(|| self.properties(), |side| side.store().properties())
+        side.map_or_else(
+            || self.shared.root.properties(object),
+            |side| side.store().properties(object),
+        )
     }
 
-    fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
-        let root = &self.shared.root;
-        if tag_of(object).is_none() {
-            return root.guard(object, guard);
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            local_guard: Some(self),
+            coherence: None,
+            direct_layouts: None,
+            layout_policies: Some(self),
+            local_metadata: None,
+            reservations: Some(self),
         }
-        // The thread that watches local programs does not cover this file system, so a guard would
-        // not work: refuse it, so that no client caches.
-        let is_kept = guard != Guard::Nothing && root.volume.guards.is_told();
-        if is_kept { Err(FsError::Delay) } else { Ok(()) }
     }
 
     fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
@@ -104,21 +108,6 @@ impl Store for Crossing {
             (false, true) => front.to_vec(),
             (false, false) => [front, b"/", &path].concat(),
         })
-    }
-
-    fn layout<'a>(
-        &'a self,
-        object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<Option<Bytes>, FsError>> {
-        on!(self, *object, |store| store.layout(object))
-    }
-
-    fn set_layout<'a>(
-        &'a self,
-        object: &'a ObjectId,
-        layout: Bytes,
-    ) -> MaybeReady<'a, Result<(), FsError>> {
-        on!(self, *object, |store| store.set_layout(object, layout))
     }
 
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
@@ -270,14 +259,6 @@ impl Store for Crossing {
         on!(self, *object, |store| store.space(caller, object))
     }
 
-    fn room<'a>(
-        &'a self,
-        caller: &'a Caller,
-        object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<Space, FsError>> {
-        on!(self, *object, |store| store.room(caller, object))
-    }
-
     fn commit<'a>(
         &'a self,
         caller: &'a Caller,
@@ -286,5 +267,45 @@ impl Store for Crossing {
         length: u32,
     ) -> MaybeReady<'a, Changed<Committed>> {
         on!(self, *object, |store| store.commit(caller, object, offset, length))
+    }
+}
+
+impl LocalGuard for Crossing {
+    fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
+        let root = &self.shared.root;
+        if tag_of(object).is_none() {
+            return root.guard(object, guard);
+        }
+        // The thread that watches local programs does not cover this file system, so a guard would
+        // not work: refuse it, so that no client caches.
+        let is_kept = guard != Guard::Nothing && root.volume.guards.is_told();
+        if is_kept { Err(FsError::Delay) } else { Ok(()) }
+    }
+}
+
+impl LayoutPolicies for Crossing {
+    fn layout_policy<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Option<Bytes>, FsError>> {
+        on!(self, *object, |store| store.layout_policy(object))
+    }
+
+    fn set_layout_policy<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        policy: Bytes,
+    ) -> MaybeReady<'a, Result<(), FsError>> {
+        on!(self, *object, |store| store.set_layout_policy(object, policy))
+    }
+}
+
+impl Reservations for Crossing {
+    fn reservable_space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
+        on!(self, *object, |store| store.reservable_space(caller, object))
     }
 }

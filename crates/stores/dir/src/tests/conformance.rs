@@ -12,7 +12,7 @@ use std::thread;
 
 use leasehold_base::groups::Groups;
 use leasehold_fs::suite::{Subject, run_all, run_model};
-use leasehold_fs::{Caller, Inline, Store, Verifier};
+use leasehold_fs::{Caller, Capability, Inline, Store, Verifier};
 use rustix::io::Errno;
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use tempfile::TempDir;
@@ -91,6 +91,11 @@ fn subject(directory: &TempDir, owner: Caller, how: How) -> Subject {
     let user = |uid| Caller { uid, gid: uid, ..Caller::nobody() };
     Subject {
         store: Arc::new(store),
+        capabilities: vec![
+            Capability::LocalGuard,
+            Capability::LayoutPolicies,
+            Capability::Reservations,
+        ],
         owner,
         other: acts_as_caller.then(|| user(2000)),
         superuser: acts_as_caller.then(|| user(0)),

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use leasehold_base::units::Cookie;
 use leasehold_fs::{
-    Attributes, FsError, Guard, NewFile, ObjectId, Place, SetAttributes, Stability, Store, Wanted,
+    Attributes, FsError, Guard, LocalGuard, NewFile, ObjectId, Place, SetAttributes, Stability,
+    Store, Wanted,
 };
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold_fs::{
-    Disturbance, FsError, Guard, NewFile, ObjectId, SetAttributes, Stability, Store as _,
+    Disturbance, FsError, Guard, LocalGuard, NewFile, ObjectId, SetAttributes, Stability,
+    Store as _,
 };
 
 use super::harness::{Make, World, superuser, wait};

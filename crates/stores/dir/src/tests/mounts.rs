@@ -6,8 +6,8 @@ use std::thread;
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileId};
 use leasehold_fs::{
-    Access, Allowance, Budget, FileType, FsError, Guard, Mode, NewFile, NewNode, ObjectId, Page,
-    Place, SetAttributes, Stability, Store, Wanted,
+    Access, Allowance, Budget, FileType, FsError, Guard, LocalGuard, Mode, NewFile, NewNode,
+    ObjectId, Page, Place, SetAttributes, Stability, Store, Wanted,
 };
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use leasehold_fs::suite::{Subject, Verdict, all_cases, run_model};
-use leasehold_fs::{Inline, Store};
+use leasehold_fs::suite::{Subject, Verdict, all_cases, check_wrapper, run_model};
+use leasehold_fs::{Capability, Inline, Store};
 use leasehold_store_mem::MemStore;
 
 use super::device::Device;
@@ -91,4 +91,14 @@ fn a_store_with_a_log_matches_the_model() {
     for seed in 0..100 {
         run_model(|| subject(End::PowerCut), seed, 120);
     }
+}
+
+#[test]
+fn a_log_passes_on_the_guard_and_the_reservations_of_a_store() {
+    let store = Arc::new(MemStore::default());
+    let device = Device::new(usize::try_from(SIZE_MIN).expect("small"));
+    let logged = open(&store, &device, 1);
+    // A volume of stripes, which alone uses the two capabilities, keeps its names without a log.
+    let withheld = [Capability::Coherence, Capability::LayoutPolicies];
+    check_wrapper(&*store, &logged, &withheld, &[]);
 }

@@ -14,9 +14,10 @@ use leasehold_base::random::Random;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Access, Attributes, Budget, Caller, Changed, Committed, FileType, Found, FsError, Linked,
-    MaybeReady, Mode, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
+    Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, FileType, Found, FsError,
+    Linked, MaybeReady, Mode, Name, NewFile, NewNode, ObjectId, Page, Place, ReadDone, Renamed,
     SetAttributes, SetTime, Space, Stability, Step, Store, Target, Wanted, Wcc, WriteDone,
+    forward_store,
 };
 use leasehold_store_mem::MemStore;
 
@@ -401,12 +402,14 @@ fn answer<T>(done: T) -> MaybeReady<'static, T> {
 }
 
 impl Store for Forgetful {
-    fn root(&self) -> ObjectId {
-        self.root
+    forward_store!(mem: identity path properties);
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities::NONE
     }
 
-    fn properties(&self) -> Properties {
-        self.mem.properties()
+    fn root(&self) -> ObjectId {
+        self.root
     }
 
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {

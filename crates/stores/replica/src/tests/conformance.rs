@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use leasehold_fs::Store;
 use leasehold_fs::suite::{Subject, run_all, run_model};
+use leasehold_fs::{Capability, Store};
 
 use super::data::{Iods, new_file};
 use super::lan::Lan;
@@ -17,6 +17,12 @@ fn subject(lan: Lan, at: usize) -> Subject {
     let store = iods.open(&lan, at);
     let network = lan.clone();
     Subject {
+        capabilities: vec![
+            Capability::Coherence,
+            Capability::DirectLayouts,
+            Capability::LocalMetadata,
+            Capability::Reservations,
+        ],
         files_are_its_own: false,
         names_are_its_own: false,
         restart: Some(Box::new(move || {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use leasehold_fs::{
-    FsError, Guard, NewFile, NewNode, ObjectId, Place, SetAttributes, Stability, Store,
+    Coherence, FsError, Guard, NewFile, NewNode, ObjectId, Place, SetAttributes, Stability, Store,
 };
 use leasehold_store_striped::Striped;
 
@@ -47,7 +47,7 @@ impl One {
     }
 
     pub(super) fn lend(&self, file: ObjectId, guard: Guard) -> Result<(), FsError> {
-        self.lan.run(self.volume.cover(&file, guard, false))
+        self.lan.run(self.volume.acquire(&file, guard, false))
     }
 
     fn create(&self, text: &str) -> ObjectId {
@@ -502,7 +502,7 @@ fn an_opportunistic_lease_is_granted_without_calls() {
     lan.pass(4 * SECOND);
     let listed = |at: &One| {
         let asked = lan.messages();
-        let lent = lan.run(at.volume.cover(&file, Guard::Changes, true));
+        let lent = lan.run(at.volume.acquire(&file, Guard::Changes, true));
         (lent, lan.messages() - asked)
     };
     assert_eq!(one.read(file).as_deref(), Ok(&b"old"[..]));
@@ -521,7 +521,7 @@ fn an_opportunistic_lease_is_granted_without_calls() {
 fn symbolic_links_and_servers_without_leases_grant_none() {
     let (lan, _, [home, ..]) = three();
     let root = home.volume.root();
-    assert!(home.volume.properties().leases_names);
+    assert!(home.volume.properties(&root).leases_names);
     assert_eq!(home.lend(root, Guard::Changes), Ok(()));
     assert_eq!(home.lend(root, Guard::Everything), Err(FsError::NotSupported));
     assert_eq!(home.lend(root, Guard::Nothing), Ok(()));
@@ -532,11 +532,11 @@ fn symbolic_links_and_servers_without_leases_grant_none() {
     assert_eq!(home.lend(made, Guard::Changes), Err(FsError::NotSupported));
     let (lan, iods) = (Lan::strict(2, new_file), Iods::new());
     let volume = iods.open(&lan, 0);
-    assert!(!volume.properties().leases_names);
+    assert!(!volume.properties(&volume.root()).leases_names);
     let how = NewFile::Guarded(SetAttributes::default());
     let place = Place { directory: volume.root(), name: name("file") };
     let made = lan.run(volume.create(&who, place, &how)).result.expect("it is free").object;
-    assert_eq!(lan.run(volume.cover(&made, Guard::Changes, false)), Err(FsError::NotSupported));
+    assert_eq!(lan.run(volume.acquire(&made, Guard::Changes, false)), Err(FsError::NotSupported));
 }
 
 /// Writes a file until `end`, like a client that retries after each NFS3ERR_JUKEBOX. Returns the
@@ -549,7 +549,7 @@ async fn longest_wait(one: &One, file: ObjectId, is_lent: bool, end: Duration) -
         loop {
             if is_lent {
                 // Ignore an error: the client then sends the WRITE without a lease.
-                let _ = one.volume.cover(&file, Guard::Everything, false).await;
+                let _ = one.volume.acquire(&file, Guard::Everything, false).await;
             }
             let data = Bytes::from_static(b"data");
             let written = one.volume.write(&who, &file, 0, data, Stability::Unstable).await;

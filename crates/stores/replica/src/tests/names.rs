@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use futures_util::future::{join, join_all};
-use leasehold_fs::{FsError, Guard, NewFile, NewNode, ObjectId, Place, SetAttributes, Store};
+use leasehold_fs::{
+    Coherence, FsError, Guard, NewFile, NewNode, ObjectId, Place, SetAttributes, Store,
+};
 
 use super::lan::{Lan, name, who};
 use crate::{Later, Lender, Metaserver};
@@ -86,7 +88,7 @@ impl One {
     /// Acquires a lease on a directory for the clients.
     async fn lease(&self, directory: ObjectId) -> Result<(), FsError> {
         let evicted = self.cached().evicted.get(&directory).copied();
-        self.store().cover(&directory, Guard::Changes, false).await?;
+        self.store().acquire(&directory, Guard::Changes, false).await?;
         let mut cached = self.cached();
         // Record the lease only if it was not recalled in the meantime.
         if cached.evicted.get(&directory).copied() == evicted {

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use leasehold_fs::Store;
-use leasehold_fs::suite::{Subject, run_all, run_model};
+use leasehold_fs::suite::{Subject, check_wrapper, run_all, run_model};
+use leasehold_fs::{Capability, Store};
 
 use super::volume::Volume;
 
@@ -16,6 +16,12 @@ fn subject(copies: u16) -> Subject {
     let volume = Rc::new(RefCell::new(volume));
     let clock = Rc::clone(&volume);
     Subject {
+        capabilities: vec![
+            Capability::Coherence,
+            Capability::DirectLayouts,
+            Capability::LocalMetadata,
+            Capability::Reservations,
+        ],
         files_are_its_own: false,
         restart: Some(Box::new(move || {
             let mut volume = volume.borrow_mut();
@@ -38,4 +44,13 @@ fn a_volume_does_as_the_model() {
     for seed in 0..200 {
         run_model(|| subject(1 + u16::try_from(seed % 2).expect("it is a bit")), seed, 120);
     }
+}
+
+#[test]
+fn a_volume_passes_on_the_coherence_of_its_names() {
+    let mut volume = Volume::new();
+    let names = Arc::clone(&volume.names);
+    let own = [Capability::DirectLayouts, Capability::LocalMetadata, Capability::Reservations];
+    // The volume itself encodes and uses the layout policies of its names.
+    check_wrapper(&*names, &volume.start(), &[Capability::LayoutPolicies], &own);
 }

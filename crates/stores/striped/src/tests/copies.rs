@@ -10,7 +10,8 @@ use leasehold_base::random::Random;
 use leasehold_base::units::FileTime;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    FsError, Mode, ObjectId, SetAttributes, SetTime, Stability, Store as _, yield_now,
+    FsError, LocalMetadata, Mode, ObjectId, SetAttributes, SetTime, Stability, Store as _,
+    yield_now,
 };
 
 use super::outage::Power;
@@ -178,32 +179,32 @@ fn maintenance_is_distinguished_from_client_changes() {
         |world: &World, seconds| world.volume.set_now(FileTime { seconds, nanoseconds: 0 });
     put(&store, &file, 0, &text(100), Stability::Unstable);
     let before = attributes();
-    assert_eq!(store.upkeep(&file), None);
+    assert_eq!(store.maintenance_span(&file), None);
     set_now(&world, 10);
     world.set_away(Some(1));
     block_on(store.commit(&superuser(), &file, 0, 0)).result.expect("the other copies are there");
     let noted = attributes();
     assert!(before.changed < noted.changed);
-    assert_eq!(store.upkeep(&file), Some((before.changed, noted.changed)));
+    assert_eq!(store.maintenance_span(&file), Some((before.changed, noted.changed)));
     world.set_away(None);
     set_now(&world, 20);
     assert_eq!(tend(&store), RebalanceReport { moved: 1, left: 0 });
     let moved = attributes();
-    assert_eq!(store.upkeep(&file), Some((before.changed, moved.changed)));
+    assert_eq!(store.maintenance_span(&file), Some((before.changed, moved.changed)));
     // A client's change ends the interval of maintenance, even if the same call also caused
     // maintenance.
     set_now(&world, 30);
     world.set_away(Some(2));
     put(&store, &file, 0, &text(50), Stability::Unstable);
-    assert_eq!(store.upkeep(&file), None);
+    assert_eq!(store.maintenance_span(&file), None);
     let written = attributes();
     set_now(&world, 40);
     world.set_away(None);
     assert_eq!(tend(&store), RebalanceReport { moved: 1, left: 0 });
-    assert_eq!(store.upkeep(&file), Some((written.changed, attributes().changed)));
+    assert_eq!(store.maintenance_span(&file), Some((written.changed, attributes().changed)));
     let mode = SetAttributes { mode: Some(Mode::from_bits(0o600)), ..SetAttributes::default() };
     block_on(store.setattr(&superuser(), &file, &mode, None)).result.expect("it may be");
-    assert_eq!(store.upkeep(&file), None);
+    assert_eq!(store.maintenance_span(&file), None);
 }
 
 /// While the data of a file migrates, clients write, truncate or remove the file, or an iod fails

@@ -12,8 +12,9 @@ use leasehold_base::random::Random;
 use leasehold_base::units::FileTime;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Attributes, Caller, FsError, Layout, MaybeReady, Mode, Name, ObjectId, Owner, Purpose,
-    SetAttributes, SetTime, Spot, Stability, Step, Store, Verifier, yield_now,
+    Attributes, Caller, DirectLayouts, FsError, Layout, LocalMetadata, MaybeReady, Mode, Name,
+    ObjectId, Owner, Purpose, SetAttributes, SetTime, Spot, Stability, Step, Store, Verifier,
+    yield_now,
 };
 use leasehold_store_mem::MemStore;
 
@@ -273,7 +274,7 @@ fn run(seed: u64, skips_fences: bool) -> Result<(), String> {
         if commits {
             first.commit(&superuser(), &file, 0, 0).await.result.expect("all are there");
         }
-        let mut fence = first.recall(&file);
+        let mut fence = first.recall_layout(&file);
         for _ in 0..polls {
             let ended = core::future::poll_fn(|context| {
                 Poll::Ready(core::pin::Pin::new(&mut fence).poll(context).is_ready())
@@ -290,7 +291,7 @@ fn run(seed: u64, skips_fences: bool) -> Result<(), String> {
             }
             None => {
                 drop(fence);
-                first.recall(&file).await.expect("all are there");
+                first.recall_layout(&file).await.expect("all are there");
                 &first
             }
         };
@@ -345,7 +346,7 @@ fn each_client_gets_a_different_number() {
     assert!(reads > first && reads.is_multiple_of(2));
     let writes = written_at(&store, &file).owner.user;
     assert!(writes > reads && writes % 2 == 1);
-    block_on(store.recall(&file)).expect("all are there");
+    block_on(store.recall_layout(&file)).expect("all are there");
     let next = written_at(&store, &file).owner.user;
     assert!(next > writes && next % 2 == 1);
 }
@@ -455,7 +456,7 @@ fn explicit_times_stay() {
     let times = SetAttributes { modified: SetTime::To(then), ..SetAttributes::default() };
     set(&store, &file, &times);
     block_on(world.write(&layout, (1, 2), 98, 0));
-    block_on(store.recall(&file)).expect("all are there");
+    block_on(store.recall_layout(&file)).expect("all are there");
     let (data, attributes) = block_on(look(&store, &file));
     assert_eq!(attributes.modified, then);
     assert!(data.contains(&99) && !data.contains(&98));
@@ -468,7 +469,7 @@ fn the_fence_waits_for_an_iod_that_cannot_refuse() {
     let mut world = World::new(6, false);
     let (store, file, layout) = given_out(&mut world);
     world.keeps_all.store(true, Ordering::Relaxed);
-    assert_eq!(block_on(store.recall(&file)), Err(FsError::Delay));
+    assert_eq!(block_on(store.recall_layout(&file)), Err(FsError::Delay));
     let second = world.start();
     assert_eq!(block_on(second.getattr(&file)).map(drop), Err(FsError::Delay));
     world.keeps_all.store(false, Ordering::Relaxed);
@@ -501,7 +502,7 @@ fn files_leave_a_lost_iod_in_spite_of_read_layouts() {
     assert_eq!(block_on(store.tend()).expect("the names are there").map(|it| it.left), Some(0));
     written_at(&store, &file);
     world.set_away(0, true);
-    assert!(block_on(store.recall(&file)).is_err());
+    assert!(block_on(store.recall_layout(&file)).is_err());
 }
 
 /// An iod loses unstable writes of clients, and then the file migrates to other iods. A later
@@ -585,7 +586,7 @@ fn a_client_with_a_write_layout_gets_no_partial_write() {
 }
 
 fn changed(store: &Striped, file: &ObjectId) -> FileTime {
-    block_on(store.changed(file)).expect("it is there")
+    block_on(store.change_time(file)).expect("it is there")
 }
 
 /// If an iod does not answer, the store sets the owner numbers of some objects only, and gives no
@@ -611,7 +612,7 @@ fn a_layout_without_a_client_changes_nothing() {
     // A client receives a layout now, and writes an object.
     let layout = written_at(&store, &file);
     block_on(world.write(&layout, (1, 2), 99, 0));
-    block_on(store.recall(&file)).expect("all are there");
+    block_on(store.recall_layout(&file)).expect("all are there");
     assert!(changed(&store, &file) > before);
     assert!(block_on(look(&store, &file)).0.contains(&99));
 }
@@ -670,7 +671,7 @@ fn the_end_of_a_layout_from_before_a_start_is_maintenance() {
         assert!(before < after, "it is shown");
         // With one metaserver, another client that received a later layout may have made the
         // change, so it does not count as maintenance.
-        assert_eq!(store.upkeep(&file), is_shared.then_some((before, after)));
+        assert_eq!(store.maintenance_span(&file), is_shared.then_some((before, after)));
     }
 }
 

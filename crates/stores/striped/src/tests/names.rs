@@ -11,9 +11,10 @@ use leasehold_base::random::Random;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Access, Alone, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked,
-    MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
-    SetAttributes, SetTime, Space, Stability, Store, Target, Wanted, WriteDone, yield_now,
+    Access, Attributes, Budget, Caller, Capabilities, Changed, Coherence, Committed,
+    ExclusiveAccess, Found, FsError, Guard, LayoutPolicies, Linked, MaybeReady, Name, NewFile,
+    NewNode, ObjectId, Page, Place, ReadDone, Renamed, SetAttributes, SetTime, Space, Stability,
+    Store, Target, Wanted, WriteDone, forward_store, yield_now,
 };
 use leasehold_store_mem::MemStore;
 
@@ -77,21 +78,10 @@ macro_rules! slowly {
 }
 
 impl Store for Names {
-    fn root(&self) -> ObjectId {
-        self.store.root()
-    }
+    forward_store!(store: root identity path properties);
 
-    fn identity(&self, object: &ObjectId) -> ObjectId {
-        self.store.identity(object)
-    }
-
-    fn properties(&self) -> Properties {
-        self.store.properties()
-    }
-
-    fn alone<'a>(&'a self, _: &'a ObjectId) -> MaybeReady<'a, Result<Alone, FsError>> {
-        let alone = if self.keeps_others_off { Alone::until(1, || ()) } else { Alone::default() };
-        MaybeReady::now(Ok(alone))
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { coherence: Some(self), layout_policies: Some(self), ..Capabilities::NONE }
     }
 
     fn write<'a>(
@@ -119,8 +109,6 @@ impl Store for Names {
     }
 
     slowly! {
-        fn layout(object: &'a ObjectId) -> Result<Option<Bytes>, FsError>;
-        fn set_layout(object: &'a ObjectId, layout: Bytes) -> Result<(), FsError>;
         fn getattr(object: &'a ObjectId) -> Result<Attributes, FsError>;
         fn setattr(
             caller: &'a Caller,
@@ -177,6 +165,36 @@ impl Store for Names {
             offset: u64,
             length: u32
         ) -> Changed<Committed>;
+    }
+}
+
+impl Coherence for Names {
+    fn acquire<'a>(
+        &'a self,
+        _: &'a ObjectId,
+        _: Guard,
+        _: bool,
+    ) -> MaybeReady<'a, Result<(), FsError>> {
+        MaybeReady::now(Ok(()))
+    }
+
+    fn exclusive<'a>(
+        &'a self,
+        _: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<ExclusiveAccess, FsError>> {
+        let alone = if self.keeps_others_off {
+            ExclusiveAccess::until(1, || ())
+        } else {
+            ExclusiveAccess::default()
+        };
+        MaybeReady::now(Ok(alone))
+    }
+}
+
+impl LayoutPolicies for Names {
+    slowly! {
+        fn layout_policy(object: &'a ObjectId) -> Result<Option<Bytes>, FsError>;
+        fn set_layout_policy(object: &'a ObjectId, policy: Bytes) -> Result<(), FsError>;
     }
 }
 

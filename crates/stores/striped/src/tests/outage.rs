@@ -12,7 +12,7 @@ use futures_util::future::{Either, select};
 use leasehold_base::random::Random;
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{FsError, ObjectId, Stability, Store as _, Verifier};
+use leasehold_fs::{FsError, ObjectId, Reservations, Stability, Store as _, Verifier};
 use leasehold_store_mem::{Config, MemStore};
 
 use super::names::Names;
@@ -279,7 +279,9 @@ fn no_more_room_is_promised_than_the_fullest_iod_has() {
         let store = volume.start();
         let (caller, root) = (superuser(), store.root());
         let (all, _) = block_on(store.space(&caller, &root)).expect("all are there");
-        let promised = block_on(store.room(&caller, &root)).expect("all are there").available_bytes;
+        let promised = block_on(store.reservable_space(&caller, &root))
+            .expect("all are there")
+            .available_bytes;
         let fullest = block_on(volume.iods[1].space(&caller, &volume.iods[1].root()));
         let fullest = fullest.expect("it is there").0;
         assert_eq!(promised, fullest.promised().available_bytes / share, "{copies} {systems:?}");

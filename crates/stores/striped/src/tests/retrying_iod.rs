@@ -15,8 +15,8 @@ use leasehold_base::random::Random;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Access, Allowance, Budget, Found, FsError, MaybeReady, Mode, NewFile, Page, SetAttributes,
-    SetTime, Stability, Store as _, Wanted,
+    Access, Allowance, Budget, Completeness, Found, FsError, LocalMetadata, MaybeReady, Mode,
+    NewFile, Page, Reservations, SetAttributes, SetTime, Stability, Store as _, Wanted,
 };
 use leasehold_session::{Driver, Options, Session, Traffic, spawn};
 
@@ -276,27 +276,28 @@ fn a_lease_renewal_waits_for_no_iod() {
     put(&world.store, &file, 0, &text(200), Stability::FileSync);
     let wanted = Access { modify: true, ..Access::default() };
     let told = || {
-        let known = world.store.known(&file).now_or_never().expect("nobody is waited for");
+        let known = world.store.getattr_local(&file).now_or_never().expect("nobody is waited for");
         let rights = world.store.rights(&superuser(), &file, wanted).now_or_never();
         assert_eq!(rights, Some(Ok(wanted)));
         known.expect("it is there")
     };
     let whole = block_on(world.store.getattr(&file)).expect("it is there");
     world.held.set_held(true);
-    assert_eq!(told(), (whole, true));
+    assert_eq!(told(), (whole, Completeness::Complete));
     let (caller, new) = (superuser(), Bytes::copy_from_slice(&text(250)));
     let mut write = world.store.write(&caller, &file, 0, new, Stability::FileSync);
     assert!((&mut write).now_or_never().is_none());
     world.pass(Duration::from_millis(2001));
     write.now_or_never().expect("it is done in part, or told to come again");
-    let room = world.store.room(&caller, &file).now_or_never();
+    let room = world.store.reservable_space(&caller, &file).now_or_never();
     assert!(room.is_some_and(|room| room.is_ok()), "there is some whatever size the file has");
-    let (known, is_whole) = told();
-    let changed = block_on(world.store.changed(&file)).expect("it is there");
-    assert!(!is_whole && (known.file_id, known.changed) == (whole.file_id, changed));
+    let (known, completeness) = told();
+    let changed = block_on(world.store.change_time(&file)).expect("it is there");
+    assert_eq!(completeness, Completeness::SizeMayBeOld);
+    assert_eq!((known.file_id, known.changed), (whole.file_id, changed));
     world.held.set_held(false);
     block_on(world.store.getattr(&file)).expect("it is back");
-    assert!(told().1);
+    assert_eq!(told().1, Completeness::Complete);
 }
 
 /// If no requests were outstanding after a short absence of the iod, as when this machine was

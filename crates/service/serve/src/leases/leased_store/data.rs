@@ -159,7 +159,7 @@ impl LeasedStore {
         loop {
             match self.leases.lay_out(object, laid_out, held.modrev) {
                 Begun::Now => break,
-                Begun::After(other, over) => match self.store.recall(&over.id).await {
+                Begun::After(other, over) => match self.store.recall_layout(&over.id).await {
                     Ok(()) => self.leases.recalled(other, &over),
                     Err(_) => return Ok(None),
                 },
@@ -171,7 +171,7 @@ impl LeasedStore {
             // Another call noticed the end of the lease and ended the layout record before the
             // store opened the layout. No later call would end the new layout, so this call ends
             // the layout and returns none.
-            let recalled = self.store.recall(id).await;
+            let recalled = self.store.recall_layout(id).await;
             self.settle_under(&held, serial, None).await;
             return recalled.map(|()| None);
         }

@@ -4,32 +4,27 @@
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Layout, Linked,
-    MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, Purpose, ReadDone,
-    Renamed, SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone,
+    Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, DirectLayouts, Found,
+    FsError, Layout, Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Purpose,
+    ReadDone, Renamed, SetAttributes, Stability, Store, Target, Wanted, WriteDone, forward_store,
 };
 
 use super::LeasedStore;
 
 impl Store for LeasedStore {
-    fn root(&self) -> ObjectId {
-        self.store.root()
-    }
+    forward_store!(store: root identity path properties space);
 
-    fn identity(&self, object: &ObjectId) -> ObjectId {
-        self.store.identity(object)
-    }
-
-    fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
-        self.store.path(object)
-    }
-
-    fn properties(&self) -> Properties {
-        self.store.properties()
-    }
-
-    fn properties_of(&self, object: &ObjectId) -> Properties {
-        self.store.properties_of(object)
+    fn capabilities(&self) -> Capabilities<'_> {
+        // The front ends use no other capability. This store itself calls the rest of the store below.
+        let below = self.store.capabilities();
+        Capabilities {
+            local_guard: None,
+            coherence: None,
+            direct_layouts: below.direct_layouts.map(|_| self as &dyn DirectLayouts),
+            layout_policies: None,
+            local_metadata: None,
+            reservations: None,
+        }
     }
 
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
@@ -157,14 +152,6 @@ impl Store for LeasedStore {
         MaybeReady::later(self.list(caller, directory, (cookie, budget), wanted))
     }
 
-    fn space<'a>(
-        &'a self,
-        caller: &'a Caller,
-        object: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<(Space, Attributes), FsError>> {
-        self.store.space(caller, object)
-    }
-
     fn commit<'a>(
         &'a self,
         caller: &'a Caller,
@@ -177,7 +164,9 @@ impl Store for LeasedStore {
             None => self.store.commit(caller, object, offset, length),
         }
     }
+}
 
+impl DirectLayouts for LeasedStore {
     fn open_layout<'a>(
         &'a self,
         caller: &'a Caller,
@@ -187,7 +176,7 @@ impl Store for LeasedStore {
         MaybeReady::later(self.tell_layout(caller, object, purpose))
     }
 
-    fn recall<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<(), FsError>> {
+    fn recall_layout<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<(), FsError>> {
         MaybeReady::later(self.end_layout(object))
     }
 }

@@ -5,15 +5,15 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use leasehold_base::units::{ConnectionId, Cookie, FileId, FileSystemId, FileTime, Time};
+use leasehold_base::units::{ConnectionId, FileId, FileSystemId, FileTime, Time};
 use leasehold_core::leases::table::{self, Access};
 use leasehold_core::leases::{Client, Modrev, Object, Open, Serial, clients};
-use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
+use leasehold_fs::suite::{Subject, block_on, check_wrapper, run_all, run_model};
 use leasehold_fs::{
-    Access as Rights, Alone, Attributes, Budget, Caller, Changed, Committed, ExportId, Found,
-    FsError, Layout, Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties,
-    Purpose, ReadDone, Renamed, SUPERUSER, SetAttributes, SetTime, Space, Stability, Step, Store,
-    Target, Wanted as Listed, Wcc, WriteDone,
+    Access as Rights, Attributes, Caller, Capabilities, Capability, Changed, Coherence, Committed,
+    Completeness, DirectLayouts, ExclusiveAccess, ExportId, Found, FsError, Guard, Layout,
+    LocalMetadata, MaybeReady, NewFile, ObjectId, Place, Purpose, Reservations, SUPERUSER,
+    SetAttributes, SetTime, Space, Stability, Step, Store, Wcc, WriteDone, forward_store,
 };
 use leasehold_store_mem::MemStore;
 use leasehold_wire::lease::{self, Base, Kind, Terms, place};
@@ -59,9 +59,15 @@ fn gate_keeps_every_promise_of_a_store() {
     let itself = || {
         let store = Arc::new(MemStore::default());
         let behind = Arc::<MemStore>::clone(&store);
-        Subject::of_every_user(behind, move |now| store.set_now(now))
+        Subject {
+            capabilities: vec![Capability::Coherence, Capability::LayoutPolicies],
+            ..Subject::of_every_user(behind, move |now| store.set_now(now))
+        }
     };
+    let below = MemStore::default();
+    let withheld = [Capability::Coherence, Capability::LayoutPolicies];
     for with_leases in [false, true] {
+        check_wrapper(&below, &*subject(with_leases).store, &withheld, &[]);
         assert_eq!(run_all(|| subject(with_leases)), run_all(itself));
     }
 }
@@ -155,23 +161,23 @@ impl Away {
         let modified = SetTime::To(before.modified);
         let times = SetAttributes { modified, ..SetAttributes::default() };
         block_on(self.store.setattr(&superuser(), id, &times, None)).result.expect("it may be");
-        let after = block_on(self.store.changed(id)).expect("it is there");
+        let after = block_on(self.change_time(id)).expect("it is there");
         assert!(before.changed < after);
         *self.upkeep.lock().expect("no test panicked") = Some((before.changed, after));
     }
 }
 
 impl Store for Away {
-    fn root(&self) -> ObjectId {
-        self.store.root()
-    }
+    forward_store!(store: root identity path properties setattr lookup parent access readlink read make remove rmdir rename link readdir);
 
-    fn properties(&self) -> Properties {
-        self.store.properties()
-    }
-
-    fn upkeep(&self, _: &ObjectId) -> Option<(FileTime, FileTime)> {
-        *self.upkeep.lock().expect("no test panicked")
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            coherence: Some(self),
+            direct_layouts: Some(self),
+            local_metadata: Some(self),
+            reservations: Some(self),
+            ..Capabilities::NONE
+        }
     }
 
     fn getattr<'a>(&'a self, id: &'a ObjectId) -> MaybeReady<'a, Result<Attributes, FsError>> {
@@ -179,83 +185,6 @@ impl Store for Away {
             return MaybeReady::now(Err(FsError::Delay));
         }
         self.store.getattr(id)
-    }
-
-    fn known<'a>(
-        &'a self,
-        id: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<(Attributes, bool), FsError>> {
-        let is_known = !self.is_away.load(Ordering::Relaxed);
-        MaybeReady::later(async move { Ok((self.store.getattr(id).await?, is_known)) })
-    }
-
-    fn changed<'a>(&'a self, id: &'a ObjectId) -> MaybeReady<'a, Result<FileTime, FsError>> {
-        self.store.changed(id)
-    }
-
-    fn alone<'a>(&'a self, id: &'a ObjectId) -> MaybeReady<'a, Result<Alone, FsError>> {
-        if self.others_come.swap(false, Ordering::Relaxed) {
-            let data = Bytes::from_static(b"theirs");
-            block_on(self.store.write(&superuser(), id, 0, data, Stability::Unstable))
-                .result
-                .expect("there is room");
-            self.store.set_now(FileTime { seconds: 2, nanoseconds: 0 });
-        }
-        MaybeReady::now(Ok(Alone::default()))
-    }
-
-    fn setattr<'a>(
-        &'a self,
-        caller: &'a Caller,
-        id: &'a ObjectId,
-        changes: &'a SetAttributes,
-        guard: Option<FileTime>,
-    ) -> MaybeReady<'a, Changed<()>> {
-        self.store.setattr(caller, id, changes, guard)
-    }
-
-    fn lookup<'a>(
-        &'a self,
-        caller: &'a Caller,
-        directory: &'a ObjectId,
-        name: Name<'a>,
-    ) -> MaybeReady<'a, Result<Found, FsError>> {
-        self.store.lookup(caller, directory, name)
-    }
-
-    fn parent<'a>(
-        &'a self,
-        caller: &'a Caller,
-        directory: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<Found, FsError>> {
-        self.store.parent(caller, directory)
-    }
-
-    fn access<'a>(
-        &'a self,
-        caller: &'a Caller,
-        id: &'a ObjectId,
-        wanted: Rights,
-    ) -> MaybeReady<'a, Result<(Rights, Attributes), FsError>> {
-        self.store.access(caller, id, wanted)
-    }
-
-    fn readlink<'a>(
-        &'a self,
-        caller: &'a Caller,
-        id: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<(Target, Attributes), FsError>> {
-        self.store.readlink(caller, id)
-    }
-
-    fn read<'a>(
-        &'a self,
-        caller: &'a Caller,
-        id: &'a ObjectId,
-        offset: u64,
-        count: u32,
-    ) -> MaybeReady<'a, Result<ReadDone, FsError>> {
-        self.store.read(caller, id, offset, count)
     }
 
     fn write<'a>(
@@ -285,53 +214,6 @@ impl Store for Away {
         self.store.create(caller, place, file)
     }
 
-    fn make<'a>(
-        &'a self,
-        caller: &'a Caller,
-        place: Place<'a>,
-        node: &'a NewNode<'a>,
-        attributes: &'a SetAttributes,
-    ) -> MaybeReady<'a, Changed<Found>> {
-        self.store.make(caller, place, node, attributes)
-    }
-
-    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
-        self.store.remove(caller, place)
-    }
-
-    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> MaybeReady<'a, Changed<()>> {
-        self.store.rmdir(caller, place)
-    }
-
-    fn rename<'a>(
-        &'a self,
-        caller: &'a Caller,
-        from: Place<'a>,
-        to: Place<'a>,
-    ) -> MaybeReady<'a, Renamed> {
-        self.store.rename(caller, from, to)
-    }
-
-    fn link<'a>(
-        &'a self,
-        caller: &'a Caller,
-        id: &'a ObjectId,
-        place: Place<'a>,
-    ) -> MaybeReady<'a, Linked> {
-        self.store.link(caller, id, place)
-    }
-
-    fn readdir<'a>(
-        &'a self,
-        caller: &'a Caller,
-        directory: &'a ObjectId,
-        cookie: Cookie,
-        budget: Budget,
-        wanted: Listed,
-    ) -> MaybeReady<'a, Result<Page, FsError>> {
-        self.store.readdir(caller, directory, cookie, budget, wanted)
-    }
-
     fn space<'a>(
         &'a self,
         caller: &'a Caller,
@@ -343,14 +225,44 @@ impl Store for Away {
         self.store.space(caller, id)
     }
 
-    fn room<'a>(
+    fn commit<'a>(
         &'a self,
         caller: &'a Caller,
         id: &'a ObjectId,
-    ) -> MaybeReady<'a, Result<Space, FsError>> {
-        self.store.room(caller, id)
+        offset: u64,
+        length: u32,
+    ) -> MaybeReady<'a, Changed<Committed>> {
+        self.touch(id);
+        self.store.commit(caller, id, offset, length)
+    }
+}
+
+impl Coherence for Away {
+    fn acquire<'a>(
+        &'a self,
+        _: &'a ObjectId,
+        _: Guard,
+        _: bool,
+    ) -> MaybeReady<'a, Result<(), FsError>> {
+        MaybeReady::now(Ok(()))
     }
 
+    fn exclusive<'a>(
+        &'a self,
+        id: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<ExclusiveAccess, FsError>> {
+        if self.others_come.swap(false, Ordering::Relaxed) {
+            let data = Bytes::from_static(b"theirs");
+            block_on(self.store.write(&superuser(), id, 0, data, Stability::Unstable))
+                .result
+                .expect("there is room");
+            self.store.set_now(FileTime { seconds: 2, nanoseconds: 0 });
+        }
+        MaybeReady::now(Ok(ExclusiveAccess::default()))
+    }
+}
+
+impl DirectLayouts for Away {
     fn open_layout<'a>(
         &'a self,
         _: &'a Caller,
@@ -361,15 +273,48 @@ impl Store for Away {
         MaybeReady::now(Err(FsError::Delay))
     }
 
-    fn commit<'a>(
+    fn recall_layout<'a>(&'a self, _: &'a ObjectId) -> MaybeReady<'a, Result<(), FsError>> {
+        MaybeReady::now(Ok(()))
+    }
+}
+
+impl LocalMetadata for Away {
+    fn getattr_local<'a>(
+        &'a self,
+        id: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<(Attributes, Completeness), FsError>> {
+        let completeness = match self.is_away.load(Ordering::Relaxed) {
+            true => Completeness::SizeMayBeOld,
+            false => Completeness::Complete,
+        };
+        MaybeReady::later(async move { Ok((self.store.getattr(id).await?, completeness)) })
+    }
+
+    fn change_time<'a>(&'a self, id: &'a ObjectId) -> MaybeReady<'a, Result<FileTime, FsError>> {
+        MaybeReady::later(async move { Ok(self.store.getattr(id).await?.changed) })
+    }
+
+    fn rights<'a>(
         &'a self,
         caller: &'a Caller,
         id: &'a ObjectId,
-        offset: u64,
-        length: u32,
-    ) -> MaybeReady<'a, Changed<Committed>> {
-        self.touch(id);
-        self.store.commit(caller, id, offset, length)
+        wanted: Rights,
+    ) -> MaybeReady<'a, Result<Rights, FsError>> {
+        MaybeReady::later(async move { Ok(self.store.access(caller, id, wanted).await?.0) })
+    }
+
+    fn maintenance_span(&self, _: &ObjectId) -> Option<(FileTime, FileTime)> {
+        *self.upkeep.lock().expect("no test panicked")
+    }
+}
+
+impl Reservations for Away {
+    fn reservable_space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        id: &'a ObjectId,
+    ) -> MaybeReady<'a, Result<Space, FsError>> {
+        MaybeReady::later(async move { Ok(self.store.space(caller, id).await?.0) })
     }
 }
 
@@ -424,8 +369,8 @@ impl Writer {
 
     /// Returns the current modrev of the file.
     fn now(&self) -> u64 {
-        let changed = block_on(self.store.changed(&self.file)).expect("it is there");
-        self.leases.seen(self.object, changed, self.store.upkeep(&self.file)).0
+        let changed = block_on(self.store.change_time(&self.file)).expect("it is there");
+        self.leases.seen(self.object, changed, self.store.maintenance_span(&self.file)).0
     }
 
     /// Returns true if the server knows all changes since the grant as the client's own.
