@@ -89,26 +89,7 @@ impl Striped {
         purpose: Purpose,
     ) -> Result<Option<Layout>, FsError> {
         let writes = purpose == Purpose::Write;
-        // A read or write of zero bytes checks the caller's permission.
-        let names = if writes {
-            let none = Bytes::new();
-            let done = self.names.write(caller, object, 0, none, Stability::Unstable).await;
-            let verifier = done.result?.verifier;
-            // A client with a write layout can also read the objects.
-            if self.names.read(caller, object, 0, 0).await.is_err() {
-                return Ok(None);
-            }
-            // A write by the caller must clear the set-user-ID and set-group-ID bits of the file.
-            // An iod cannot clear them, so give no layout.
-            let has_set_ids = |after: Attributes| without_set_ids(after.mode) != after.mode;
-            if done.wcc.after.is_some_and(has_set_ids) {
-                return Ok(None);
-            }
-            verifier
-        } else {
-            self.names.read(caller, object, 0, 0).await?;
-            Verifier::default()
-        };
+        let Some(names) = self.permitted(caller, object, writes).await? else { return Ok(None) };
         if self.options.shared && !self.options.leased {
             return Ok(None);
         }
@@ -152,6 +133,31 @@ impl Striped {
         let verifier = self.verifier(names, &[]);
         let (unit, caller) = (objects.head.layout.unit(), self.caller(owner, purpose));
         Ok(Some(Layout { unit, owner, caller, verifier, objects: self.laid_out(spots) }))
+    }
+
+    /// Checks the caller's permission by a read or a write of zero bytes. Returns the write verifier
+    /// of the metafile, or None if the client cannot have a layout.
+    async fn permitted(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        writes: bool,
+    ) -> Result<Option<Verifier>, FsError> {
+        if !writes {
+            self.names.read(caller, object, 0, 0).await?;
+            return Ok(Some(Verifier::default()));
+        }
+        let none = Bytes::new();
+        let done = self.names.write(caller, object, 0, none, Stability::Unstable).await;
+        let verifier = done.result?.verifier;
+        // A client with a write layout can also read the objects.
+        if self.names.read(caller, object, 0, 0).await.is_err() {
+            return Ok(None);
+        }
+        // A write by the caller must clear the set-user-ID and set-group-ID bits of the file. An iod
+        // cannot clear them, so give no layout.
+        let has_set_ids = |after: Attributes| without_set_ids(after.mode) != after.mode;
+        Ok((!done.wcc.after.is_some_and(has_set_ids)).then_some(verifier))
     }
 
     /// Returns the credential with which a client calls the iods.
