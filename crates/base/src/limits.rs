@@ -104,3 +104,68 @@ pub const BOUND_NAMES_OF_HOST_MAX: usize = 16;
 /// The longest arguments or results that portmap or rpcbind forward, in bytes: one datagram
 /// contains them.
 pub const FORWARD_BYTES_MAX: u32 = 65_507;
+
+/// The longest file handle of version 4, in bytes (RFC 8881 3.1, NFS4_FHSIZE).
+pub const HANDLE_V4_BYTES_MAX: u32 = 128;
+
+/// The longest identifier of a client, state owner, server or server scope, in bytes (RFC 8881 3.1,
+/// NFS4_OPAQUE_LIMIT). The decoder applies the same limit to fields of version 4 for which the RFC
+/// states none and which are shorter in practice: tags, names of servers, and keys of SET_SSV.
+pub const OPAQUE_V4_BYTES_MAX: u32 = 1024;
+
+/// The largest number of words of a bitmap on the wire. The RFCs define attributes up to number 92,
+/// which takes three words; some clients append words of zeros.
+pub const BITMAP_WORDS_MAX: u32 = 64;
+
+/// The number of words of a bitmap that may contain ones: over twice the words that the RFCs use.
+pub const BITMAP_WORDS_USED_MAX: usize = 8;
+
+/// The longest encoded list of attribute values, in bytes: an access control list of
+/// [`ACES_MAX`] entries of 300 bytes, and 4 KiB for all other attributes.
+pub const ATTRIBUTES_BYTES_MAX: u32 = 81_920;
+
+/// The largest number of entries of an access control list: Linux stores at most 64 KiB of them,
+/// and a list from an administrator has fewer than 100.
+pub const ACES_MAX: usize = 256;
+
+/// The longest name of an owner or group, in bytes: a user name of 255 bytes, an `@`, and a domain
+/// of 255 bytes, the limit of DNS.
+pub const OWNER_BYTES_MAX: u32 = 511;
+
+/// The largest number of alternatives in a list of version 4, such as security flavours, parameters
+/// for callbacks, algorithms, or servers of a copy: clients and servers list fewer than 10.
+pub const ALTERNATIVES_MAX: usize = 16;
+
+/// The largest number of state ids in one TEST_STATEID: clients test one, or a few hundred after a
+/// revocation, and can repeat the operation.
+pub const STATEIDS_TESTED_MAX: usize = 1024;
+
+/// The longest part of a message whose layout depends on the layout type, in bytes. The largest is
+/// the list of errors and statistics in a LAYOUTRETURN of flexible files, with about 200 bytes for
+/// each of at most 32 data servers.
+pub const LAYOUT_BODY_BYTES_MAX: u32 = 16 << 10;
+
+/// The largest number of layouts, device ids or device errors in one message: more than the
+/// segments and data servers of one file.
+pub const LAYOUTS_LISTED_MAX: usize = 64;
+
+/// The largest number of segments in a reply of READ_PLUS: data and holes of 4 KiB that alternate
+/// over the largest READ, plus one for a range that does not begin at a block.
+pub const SEGMENTS_MAX: usize = (TRANSFER_BYTES_MAX >> 12) as usize + 1;
+
+/// The largest number of calls, and of sessions with calls, that one callback refers to: a callback
+/// must fit the 4 KiB that Linux receives.
+pub const REFERRING_CALLS_MAX: usize = 64;
+
+/// The largest number of notifications in one callback, for the reason of [`REFERRING_CALLS_MAX`].
+pub const NOTIFICATIONS_MAX: usize = 64;
+
+/// The longest value of an extended attribute, in bytes: the limit of Linux, XATTR_SIZE_MAX.
+pub const XATTR_BYTES_MAX: u32 = 64 << 10;
+
+/// The largest number of names in one reply of LISTXATTRS: Linux lists at most 64 KiB
+/// (XATTR_LIST_MAX), and a name with prefix and terminator takes at least 16 bytes in practice.
+pub const XATTR_NAMES_MAX: usize = 4096;
+
+/// The largest number of components of a path, and of locations, in the attribute fs_locations.
+pub const LOCATIONS_MAX: usize = 64;

@@ -9,7 +9,7 @@ mod message;
 mod reader;
 mod structs;
 
-pub use message::{Message, Writer};
+pub use message::{Hole, Mark, Message, Writer};
 pub use reader::{Error, Reader};
 
 use crate::units::{Cookie, FileId, FileSystemId};

@@ -86,6 +86,17 @@ impl From<Bytes> for Message {
     }
 }
 
+/// The position of a word that is set later.
+#[derive(Debug)]
+pub struct Hole(usize);
+
+/// An end of a message while it is encoded.
+#[derive(Debug)]
+pub struct Mark {
+    words: usize,
+    payload: bool,
+}
+
 /// An encoder for a message.
 #[derive(Clone, Debug, Default)]
 pub struct Writer {
@@ -155,6 +166,37 @@ impl Writer {
         self.message.payload_at = self.message.words.len();
         self.pad(bytes.len());
         self.message.payload = bytes;
+    }
+
+    /// Appends a word that [`Writer::fill`] sets later, such as a count or length of the fields that
+    /// follow the word.
+    pub fn hole(&mut self) -> Hole {
+        let at = self.message.words.len();
+        self.u32(0);
+        Hole(at)
+    }
+
+    /// Sets the word of a hole.
+    ///
+    /// # Panics
+    /// Panics if [`Writer::rewind`] has removed the hole, or another writer made the hole.
+    pub fn fill(&mut self, hole: &Hole, word: u32) {
+        self.message.words[hole.0..hole.0 + 4].copy_from_slice(&word.to_be_bytes());
+    }
+
+    /// Returns the current end of the message, to which [`Writer::rewind`] can return.
+    #[must_use]
+    pub const fn mark(&self) -> Mark {
+        Mark { words: self.message.words.len(), payload: !self.message.payload.is_empty() }
+    }
+
+    /// Removes all that was appended after the mark.
+    pub fn rewind(&mut self, mark: &Mark) {
+        self.message.words.truncate(mark.words);
+        if !mark.payload {
+            self.message.payload = Bytes::new();
+            self.message.payload_at = 0;
+        }
     }
 
     fn length(&mut self, length: usize) {
