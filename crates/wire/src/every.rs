@@ -4,9 +4,11 @@ use bytes::{Bytes, BytesMut};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer, decode_all};
 
 use crate::lease::callback;
+use crate::nfs4::callback::for_every_callback;
+use crate::nfs4::compound::for_every_operation;
 use crate::portmap::rpcbind;
 use crate::record::{Next, Splitter};
-use crate::{binding, lease, mount, nfs2, nfs3, nqnfs, portmap, replica, rpc};
+use crate::{binding, lease, mount, nfs2, nfs3, nfs4, nqnfs, portmap, replica, rpc};
 
 /// Decodes a whole message and encodes the value again.
 ///
@@ -288,7 +290,120 @@ macro_rules! procedures {
 /// Every procedure of every program.
 pub const PROCEDURES: &[Procedure] = for_every_procedure!(procedures);
 
-/// The heads of calls and replies, and the bodies of credentials.
+/// Decodes all bytes by a function, and returns the encoding of the value without its first word,
+/// the number of an operation.
+fn body_of<'a, T: Encode>(
+    bytes: &'a Bytes,
+    decode: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
+) -> Result<Bytes, Error> {
+    let mut reader = Reader::new(bytes);
+    let value = decode(&mut reader)?;
+    reader.finish()?;
+    Ok(encoded(&value).slice(4..))
+}
+
+/// Decodes all bytes by a function, and returns the value as text.
+fn text_of<'a, T: core::fmt::Debug>(
+    bytes: &'a Bytes,
+    decode: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
+) -> Result<String, Error> {
+    let mut reader = Reader::new(bytes);
+    let value = decode(&mut reader)?;
+    reader.finish()?;
+    Ok(format!("{value:?}"))
+}
+
+/// Declares a row for each operation of a table of operations.
+macro_rules! rows {
+    ($program:expr, $version:expr, $($module:ident)::+, $operation:path; $($variant:ident)*) => {{
+        use $operation as Operation;
+        use $($module)::+::{Args, Results};
+        &[$(
+            Procedure {
+                program: $program,
+                version: $version,
+                number: Operation::$variant as u32,
+                name: Operation::$variant.name(),
+                args: |b| body_of(b, |reader| Args::decode_of(Operation::$variant, reader)),
+                reply: |b| body_of(b, |reader| Results::decode_of(Operation::$variant, reader)),
+                describe_args: |b| {
+                    text_of(b, |reader| Args::decode_of(Operation::$variant, reader))
+                },
+                describe_reply: |b| {
+                    text_of(b, |reader| Results::decode_of(Operation::$variant, reader))
+                },
+            },
+        )*]
+    }};
+}
+
+macro_rules! operations {
+    (untyped: $untyped:pat, $($variant:ident $module:ident:
+        $args:ident $(<$args_life:lifetime>)? => $reply:ident $(<$reply_life:lifetime>)?;)*
+    ) => {
+        rows!(nfs4::PROGRAM, nfs4::VERSION, nfs4::compound, nfs4::Operation; $($variant)*)
+    };
+}
+
+/// The operations of NFS version 4 with their arguments and results; the number is the number of
+/// the operation.
+pub const OPERATIONS: &[Procedure] = for_every_operation!(operations);
+
+macro_rules! callbacks {
+    (untyped: $untyped:pat, $($variant:ident $module:ident:
+        $args:ident $(<$args_life:lifetime>)? => $reply:ident $(<$reply_life:lifetime>)?;)*
+    ) => {
+        rows!(
+            nfs4::callback::PROGRAM, nfs4::callback::VERSION,
+            nfs4::callback, nfs4::callback::Operation; $($variant)*
+        )
+    };
+}
+
+/// The callback operations of NFS version 4, like [`OPERATIONS`].
+pub const CALLBACKS: &[Procedure] = for_every_callback!(callbacks);
+
+/// Decodes a whole call of COMPOUND, and encodes the call again.
+fn recode_compound(bytes: &Bytes) -> Result<Bytes, Error> {
+    use nfs4::compound::{Args, CallWriter, Header, Operations};
+    let mut reader = Reader::new(bytes);
+    let header = Header::decode(&mut reader)?;
+    let mut writer = CallWriter::new(Writer::new(), header.tag, header.minor_version);
+    let mut operations = Operations::<Args<'_>>::new(reader, header.count);
+    for args in &mut operations {
+        writer.append(&args?);
+    }
+    operations.rest().finish()?;
+    Ok(writer.finish().finish().into_bytes())
+}
+
+/// Decodes a whole reply of COMPOUND, and encodes the reply again.
+fn recode_compound_reply(bytes: &Bytes) -> Result<Bytes, Error> {
+    use nfs4::compound::{Operations, ReplyHeader, ReplyWriter, Results};
+    let mut reader = Reader::new(bytes);
+    let header = ReplyHeader::decode(&mut reader)?;
+    let mut writer = ReplyWriter::new(Writer::new(), header.tag);
+    let mut operations = Operations::<Results<'_>>::new(reader, header.count);
+    for results in &mut operations {
+        writer.append_results(&results?);
+    }
+    operations.rest().finish()?;
+    Ok(writer.finish(header.status).finish().into_bytes())
+}
+
+/// Decodes attributes with their values, and encodes the values again.
+fn recode_attributes(bytes: &Bytes) -> Result<Bytes, Error> {
+    let attributes = decode_all::<nfs4::EncodedAttributes<'_>>(&mut Reader::new(bytes))?;
+    let typed = nfs4::Attributes::typed();
+    match nfs4::Attributes::decode(&attributes, &typed) {
+        Ok(attributes) => Ok(encoded(&attributes.to_encoded().borrow())),
+        Err(nfs4::AttributeError::BadXdr(error)) => Err(error),
+        Err(nfs4::AttributeError::NotSupported(_)) => Err(Error::BadValue),
+    }
+}
+
+/// The heads of calls and replies, the bodies of credentials, and the compounds and attributes of
+/// version 4.
 pub const HEADS: &[Recode] = &[
     |bytes| {
         rpc::Call::decode(&mut Reader::new(bytes))
@@ -297,6 +412,10 @@ pub const HEADS: &[Recode] = &[
     },
     |bytes| rpc::Reply::decode(&mut Reader::new(bytes)).map(|reply| encoded(&reply)),
     recode!(rpc::AuthSys<'_>),
+    recode!(nfs4::callback::Header<'_>),
+    recode_compound,
+    recode_compound_reply,
+    recode_attributes,
 ];
 
 /// Decodes the bytes as each known message, and as a stream of records.
@@ -304,7 +423,8 @@ pub const HEADS: &[Recode] = &[
 /// # Panics
 /// Panics if a decoded value does not survive encoding and decoding. Decoding never panics.
 pub fn decode_every(bytes: &Bytes) {
-    for recode in PROCEDURES.iter().flat_map(|p| [&p.args, &p.reply]).chain(HEADS) {
+    let procedures = [PROCEDURES, OPERATIONS, CALLBACKS].into_iter().flatten();
+    for recode in procedures.flat_map(|p| [&p.args, &p.reply]).chain(HEADS) {
         if let Ok(written) = recode(bytes) {
             assert_eq!(
                 recode(&written).as_ref(),

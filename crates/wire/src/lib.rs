@@ -19,6 +19,7 @@ pub mod list;
 pub mod mount;
 pub mod nfs2;
 pub mod nfs3;
+pub mod nfs4;
 pub mod nqnfs;
 pub mod outcome;
 pub mod portmap;

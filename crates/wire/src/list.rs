@@ -1,4 +1,5 @@
-//! Linked lists: a flag that announces one more value precedes each value (RFC 4506 section 4.19).
+//! Linked lists, in which a flag that announces one more value precedes each value (RFC 4506 section
+//! 4.19), and arrays behind their count.
 
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 
@@ -39,6 +40,38 @@ impl<T: Encode, const MAX: usize> Encode for UpTo<T, MAX> {
 impl<T: Encode> Encode for List<T> {
     fn encode(&self, writer: &mut Writer) {
         ListOf(|| &self.0).encode(writer);
+    }
+}
+
+/// An array of at most `MAX` values behind their count (RFC 4506 section 4.13); the decoder rejects
+/// a longer array. The memory grows with each decoded value, and not with the count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Array<T, const MAX: usize>(pub Vec<T>);
+
+impl<'a, T: Decode<'a>, const MAX: usize> Decode<'a> for Array<T, MAX> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        let count = reader.u32()?;
+        if usize::try_from(count).map_or(true, |count| count > MAX) {
+            return Err(Error::TooLong);
+        }
+        let mut values = Vec::new();
+        for _ in 0..count {
+            values.push(T::decode(reader)?);
+        }
+        Ok(Self(values))
+    }
+}
+
+impl<T: Encode, const MAX: usize> Encode for Array<T, MAX> {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u32(u32::try_from(self.0.len()).expect("an array of ours is short"));
+        self.0.iter().for_each(|value| value.encode(writer));
+    }
+}
+
+impl<T, const MAX: usize> Default for Array<T, MAX> {
+    fn default() -> Self {
+        Self(Vec::new())
     }
 }
 

@@ -6,12 +6,25 @@ use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 const OK: u32 = 0;
 
 /// A result, or the error status.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<Done, Status> {
     /// Success.
     Done(Done),
     /// Any other status, which has no body.
     Failed(Status),
+}
+
+impl<Done, Status> Outcome<Done, Status> {
+    /// Returns the results of a success.
+    ///
+    /// # Errors
+    /// The status of a failure.
+    pub fn done(self) -> Result<Done, Status> {
+        match self {
+            Self::Done(done) => Ok(done),
+            Self::Failed(status) => Err(status),
+        }
+    }
 }
 
 impl<'a, Done: Decode<'a>, Status: Decode<'a>> Decode<'a> for Outcome<Done, Status> {

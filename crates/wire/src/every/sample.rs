@@ -188,6 +188,7 @@ macro_rules! structures {
 
 // Declared after the macros that it uses.
 mod leases;
+mod nfs4;
 mod replica;
 
 structures! {

@@ -81,8 +81,92 @@ macro_rules! messages {
     };
 }
 
+/// Draws the arguments or results of an operation, checks them with their number, and returns them
+/// without the number.
+macro_rules! drawn_operation {
+    ($value:expr) => {{
+        let value = $value;
+        let bytes = encoded(&value);
+        assert_eq!(decode_all(&mut Reader::new(&bytes)).as_ref(), Ok(&value));
+        bytes.slice(4..)
+    }};
+}
+
+macro_rules! operations {
+    (untyped: $untyped:pat, $($variant:ident $module:ident:
+        $args:ident $(<$args_life:lifetime>)? => $reply:ident $(<$reply_life:lifetime>)?;)*
+    ) => {
+        &[$(
+            |source| drawn_operation!(Args::$variant(Sample::sample(source))),
+            |source| drawn_operation!(Results::$variant(Sample::sample(source))),
+        )*]
+    };
+}
+
 /// Every message of every procedure, and the heads.
 const MESSAGES: &[Drawn] = for_every_procedure!(messages);
+
+/// The arguments and results of every operation of version 4.
+const OPERATION_MESSAGES: &[Drawn] = {
+    use crate::nfs4::compound::{Args, Results};
+    for_every_operation!(operations)
+};
+
+/// The arguments and results of every callback operation of version 4.
+const CALLBACK_MESSAGES: &[Drawn] = {
+    use crate::nfs4::callback::{Args, Results};
+    for_every_callback!(operations)
+};
+
+/// Compounds and attributes of version 4.
+const COMPOUND_MESSAGES: &[Drawn] = &[
+    |source| {
+        let attributes = nfs4::Attributes::sample(source);
+        let owned = attributes.to_encoded();
+        let typed = nfs4::Attributes::typed();
+        assert_eq!(nfs4::Attributes::decode(&owned.borrow(), &typed).as_ref(), Ok(&attributes));
+        let selected = encoded(&attributes.select(typed));
+        assert_eq!(selected, encoded(&owned.borrow()));
+        selected
+    },
+    |source| {
+        let mut call = nfs4::compound::CallWriter::new(Writer::new(), Sample::sample(source), 2);
+        let args = [
+            nfs4::compound::Args::Sequence(Sample::sample(source)),
+            nfs4::compound::Args::PutHandle(Sample::sample(source)),
+            nfs4::compound::Args::Open(Sample::sample(source)),
+        ];
+        args.iter().for_each(|args| call.append(args));
+        let bytes = call.finish().finish().into_bytes();
+        let mut reader = Reader::new(&bytes);
+        let header = nfs4::compound::Header::decode(&mut reader).expect("a header");
+        let read = nfs4::compound::Operations::new(reader, header.count);
+        assert_eq!(read.collect::<Result<Vec<_>, _>>().as_deref(), Ok(&args[..]));
+        bytes
+    },
+    |source| {
+        use nfs4::compound::{Operations, ReplyHeader, ReplyWriter, Results};
+        let mut reply = ReplyWriter::new(Writer::new(), Sample::sample(source));
+        let results = [
+            Results::Sequence(Sample::sample(source)),
+            Results::GetAttributes(Sample::sample(source)),
+            Results::Other(nfs4::Number::ILLEGAL, Sample::sample(source)),
+        ];
+        results.iter().for_each(|results| reply.append_results(results));
+        let bytes = reply.finish(results[2].status()).finish().into_bytes();
+        let mut reader = Reader::new(&bytes);
+        let header = ReplyHeader::decode(&mut reader).expect("a header");
+        assert_eq!(header.status, results[2].status());
+        let read = Operations::new(reader, header.count);
+        assert_eq!(read.collect::<Result<Vec<_>, _>>().as_deref(), Ok(&results[..]));
+        bytes
+    },
+];
+
+/// All messages.
+fn all_messages() -> Vec<Drawn> {
+    [MESSAGES, OPERATION_MESSAGES, CALLBACK_MESSAGES, COMPOUND_MESSAGES].concat()
+}
 
 /// Words as in real messages: mostly small, some of them lengths above the limit.
 fn words(count: usize) -> impl Strategy<Value = Vec<u32>> {
@@ -159,7 +243,7 @@ fn a_message_can_be_described() {
 proptest! {
     #[test]
     fn encoded_values_decode_to_themselves(words in words(300)) {
-        for message in MESSAGES {
+        for message in all_messages() {
             message(&mut Source(words.iter()));
         }
     }
@@ -180,7 +264,7 @@ proptest! {
 
     #[test]
     fn damaged_messages_are_harmless(
-        message in select(MESSAGES),
+        message in select(all_messages()),
         words in words(100),
         damages in vec(damage(), 1..4),
     ) {
