@@ -118,7 +118,7 @@ pub const OPAQUE_V4_BYTES_MAX: u32 = 1024;
 pub const BITMAP_WORDS_MAX: u32 = 64;
 
 /// The number of words of a bitmap that may contain ones: over twice the words that the RFCs use.
-pub const BITMAP_WORDS_USED_MAX: usize = 8;
+pub const BITMAP_WORDS_USED_MAX: u32 = 8;
 
 /// The longest encoded list of attribute values, in bytes: an access control list of
 /// [`ACES_MAX`] entries of 300 bytes, and 4 KiB for all other attributes.

@@ -140,3 +140,6 @@ xdr_struct! {
         pub address: NetworkText<'a>,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::limits::APART_BYTES_MIN;
 use crate::{xdr_enum, xdr_struct};
 
 xdr_enum! {
@@ -118,3 +119,34 @@ fn only_the_first_word_is_replaced() {
 
 /// Larger than the smallest size of a separate payload.
 const PAYLOAD: usize = 64 << 10;
+
+#[test]
+fn a_hole_is_filled_after_the_fields_behind_it() {
+    let mut writer = Writer::new();
+    writer.u32(1);
+    let hole = writer.hole();
+    writer.payload(Bytes::from(vec![9; APART_BYTES_MIN]));
+    writer.fill(&hole, 7);
+    let message = writer.finish();
+    assert_eq!(message.parts().0, [0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 2, 0]);
+    assert_eq!(message.len(), 12 + APART_BYTES_MIN);
+}
+
+#[test]
+fn a_writer_returns_to_a_mark() {
+    let payload = Bytes::from(vec![9; APART_BYTES_MIN]);
+    let mut writer = Writer::new();
+    writer.u32(1);
+    let mark = writer.mark();
+    writer.payload(payload.clone());
+    writer.u32(2);
+    writer.rewind(&mark);
+    assert_eq!(writer.clone().finish().into_bytes(), [0, 0, 0, 1][..]);
+    writer.payload(payload.clone());
+    let mark = writer.mark();
+    writer.payload(payload.clone());
+    writer.rewind(&mark);
+    writer.u32(3);
+    let message = writer.finish();
+    assert_eq!(message.parts(), (&[0, 0, 0, 1, 0, 0, 2, 0][..], &payload, &[0, 0, 0, 3][..]));
+}

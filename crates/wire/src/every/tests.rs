@@ -290,6 +290,13 @@ fn lists_of_the_smallest_entries_are_harmless() {
     let readdir = entries(&[0, 0, 0, 0], &[1, 0, 0, 0, 0, 0], &[0, 0]);
     assert!(nfs3_reply("READDIR")(&readdir).is_ok());
     decode_in_bounded_memory(&readdir);
+    let readdir = entries(&[0, 0, 0], &[1, 0, 0, 0, 0, 0], &[0, 0]);
+    assert!(nfs4_reply("READDIR")(&readdir).is_ok());
+    decode_in_bounded_memory(&readdir);
+    let names = [&[0, 0, 0, 2049][..], &[0; 2049], &[1]].concat();
+    let names: Bytes = names.iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
+    assert!(nfs4_reply("LISTXATTRS")(&names).is_ok());
+    decode_in_bounded_memory(&names);
     for entry in [&[1, 0, 0][..], &[1, 0, 1, 0, 0], &[1, 0]] {
         decode_in_bounded_memory(&entries(&[], entry, &[0]));
     }
@@ -300,4 +307,8 @@ fn nfs3_reply(name: &str) -> Recode {
     let of_version_3 = |p: &&Procedure| (p.program, p.version) == (nfs3::PROGRAM, nfs3::VERSION);
     let procedure = PROCEDURES.iter().filter(of_version_3).find(|p| p.name == name);
     procedure.expect("a procedure of version 3").reply
+}
+
+fn nfs4_reply(name: &str) -> Recode {
+    OPERATIONS.iter().find(|p| p.name == name).expect("an operation of version 4").reply
 }

@@ -279,7 +279,7 @@ impl<'a> Attributes<'a> {
         Ok(attributes)
     }
 
-    /// Returns the requested attributes for encoding, without those that have no value.
+    /// Returns the requested attributes for encoding; attributes without a value are omitted.
     #[must_use]
     pub const fn select(&self, requested: Bitmap) -> Selected<'_, 'a> {
         Selected { attributes: self, requested }

@@ -5,20 +5,23 @@ use core::fmt;
 use leasehold_base::limits::{BITMAP_WORDS_MAX, BITMAP_WORDS_USED_MAX};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 
+/// The number of words in memory.
+const WORDS: usize = BITMAP_WORDS_USED_MAX as usize;
+
 /// A set of numbers below [`Bitmap::BITS`] (RFC 8881 3.3.7). The decoder ignores words of zeros at
 /// the end; the encoder omits them.
 #[doc(alias = "bitmap4")]
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bitmap {
-    words: [u32; BITMAP_WORDS_USED_MAX],
+    words: [u32; WORDS],
 }
 
 impl Bitmap {
     /// The empty set.
-    pub const EMPTY: Self = Self { words: [0; BITMAP_WORDS_USED_MAX] };
+    pub const EMPTY: Self = Self { words: [0; WORDS] };
 
     /// The bound of the numbers.
-    pub const BITS: u32 = u32::BITS * BITMAP_WORDS_USED_MAX as u32;
+    pub const BITS: u32 = u32::BITS * BITMAP_WORDS_USED_MAX;
 
     /// Returns the set of these numbers.
     #[must_use]
