@@ -31,6 +31,7 @@ mod ranges;
 mod secinfos;
 mod sessions;
 mod setattrs;
+mod sizes;
 mod stateids;
 mod status;
 mod xattrs;

@@ -103,6 +103,23 @@ macro_rules! operations {
     };
 }
 
+/// Draws the results of an operation, and returns the operation and the encoded size.
+type Sized = fn(&mut Source<'_>) -> (nfs4::Operation, usize);
+
+macro_rules! sized {
+    (untyped: $untyped:pat, $($variant:ident $module:ident:
+        $args:ident $(<$args_life:lifetime>)? => $reply:ident $(<$reply_life:lifetime>)?;)*
+    ) => {
+        &[$(|source| {
+            let results = nfs4::compound::Results::$variant(Sample::sample(source));
+            (nfs4::Operation::$variant, encoded(&results).len())
+        },)*]
+    };
+}
+
+/// The sizes of results of version 4.
+const RESULTS: &[Sized] = for_every_operation!(sized);
+
 /// Every message of every procedure, and the heads.
 const MESSAGES: &[Drawn] = for_every_procedure!(messages);
 
@@ -245,6 +262,15 @@ proptest! {
     fn encoded_values_decode_to_themselves(words in words(300)) {
         for message in all_messages() {
             message(&mut Source(words.iter()));
+        }
+    }
+
+    #[test]
+    fn results_have_at_most_their_largest_size(words in words(30)) {
+        for sized in RESULTS {
+            let (operation, size) = sized(&mut Source(words.iter()));
+            let most = operation.result_bytes_max();
+            assert!(most.is_none_or(|most| size <= most as usize), "{operation:?} {size} {most:?}");
         }
     }
 

@@ -217,3 +217,37 @@ fn tests_and_frees_of_state_ids() {
     vector!(test_stateid::Reply::Done(statuses), "00000000 00000002 00000000 00002729");
     vector!(free_stateid::Reply::Failed(Status::LocksHeld), "00002735");
 }
+
+#[test]
+fn the_largest_results_are_as_large_as_stated() {
+    use super::compound::Results;
+    let bitmap = Bitmap::of(&[Bitmap::BITS - 1]);
+    let delegation = Delegation::Write(WriteDelegation {
+        stateid: STATE,
+        recalled: false,
+        limit: SpaceLimit::Size(0),
+        permissions: Ace {
+            kind: AceType::DENY,
+            flags: AceFlags(0),
+            mask: AceMask(0),
+            principal: OwnerName(&[b'x'; 511]),
+        },
+    });
+    let (flags, directory) = (ResultFlags(0), CHANGE);
+    let opened = Done { stateid: STATE, directory, flags, set: bitmap, delegation };
+    let owner = StateOwner { client: ClientId(1), owner: Identifier(&[b'x'; 1024]) };
+    let denied = Denied { offset: 0, length: 1, kind: LockKind::Read, owner };
+    let handle = Handle::new(&[7; 128]).expect("the longest handle");
+    let done = create::Done { directory, set: bitmap };
+    for results in [
+        Results::Open(Reply::Done(opened)),
+        Results::Lock(lock::Reply::Detailed(denied)),
+        Results::GetHandle(getfh::Reply::Done(handle)),
+        Results::Create(create::Reply::Done(done)),
+        Results::WantDelegation(want_delegation::Reply::Done(delegation)),
+    ] {
+        let operation = results.number().operation().expect("a known operation");
+        let most = operation.result_bytes_max().expect("a limit");
+        assert_eq!(encoded(&results).len(), most as usize, "{operation:?}");
+    }
+}
