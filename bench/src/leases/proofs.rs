@@ -40,7 +40,7 @@ const PROOFS: [Proof; 3] = [
     },
     Proof {
         figure: "lease.bytes",
-        words: &["-p", "leasehold-serve", "--lib", "a_lease_costs_memory_and_no_work"],
+        words: &["-p", "leasehold-leases", "--lib", "a_lease_costs_memory_and_no_work"],
         says: "bytes for a lease: ",
         target: Bound::AtMost(256.0),
         unit: "bytes of the server for a lease on an object of its own",

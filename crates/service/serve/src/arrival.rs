@@ -4,6 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_UDP_BYTES_MAX};
 use leasehold_base::units::{ConnectionId, Time};
+use leasehold_leases::Way;
 
 /// The transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,5 +75,11 @@ impl Arrival {
             Some(_) => Transport::Stream,
             None => Transport::Datagram,
         }
+    }
+
+    /// Returns the return path to the sender.
+    pub(crate) fn return_path(&self) -> Way {
+        let Self { from, to, connection, .. } = *self;
+        connection.map_or(Way::Datagrams { to: from, from: to }, Way::Connection)
     }
 }

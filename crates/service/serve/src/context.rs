@@ -4,11 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::Guard;
 use leasehold_fs::{Caller, Export, FsError, ObjectId, Request};
+use leasehold_leases::{Asked, By, LeasedStore};
 
 use crate::access::{Because, Decided, Groups, Rule};
 use crate::exports::{Exports, Offer};
 use crate::iods::{self, Authority, Sent};
-use crate::leases::leased_store::{Asked, By, LeasedStore};
 use crate::procedure::Refusal;
 use crate::table::Use;
 use crate::{Arrival, Event, Service, Trust};

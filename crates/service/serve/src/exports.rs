@@ -6,11 +6,10 @@ use leasehold_base::limits::TRANSFER_BYTES_MAX;
 use std::sync::Arc;
 
 use leasehold_fs::{Export, ExportId};
+use leasehold_leases::{LeasedStore, Leases};
 
 use crate::Transport;
 use crate::access::Access;
-use crate::leases::Leases;
-use crate::leases::leased_store::LeasedStore;
 
 /// An export as the configuration offers it to clients: the exported store with its access rules
 /// and mount settings.

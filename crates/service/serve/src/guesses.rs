@@ -18,8 +18,7 @@ use std::sync::{Mutex, PoisonError};
 
 use leasehold_base::units::Time;
 use leasehold_core::leases::table::Origin;
-
-use crate::leases::origin_of;
+use leasehold_leases::origin_of;
 
 /// The number of misses that an address may have at once. After a fence each running call of a
 /// client with the former layout becomes a miss, so an honest client also causes misses.

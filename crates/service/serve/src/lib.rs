@@ -17,12 +17,12 @@ mod errors;
 mod events;
 mod exports;
 mod guesses;
-mod handles;
 mod iods;
-mod leases;
+mod lease;
 mod mount;
 mod nfs2;
 mod nfs3;
+mod nqnfs;
 mod procedure;
 #[cfg(test)]
 mod reference;
@@ -38,10 +38,9 @@ pub use epochs::{Epoch, EpochKey};
 pub use errors::Errors;
 pub use events::{Deaf, Event, Observer};
 pub use exports::{Exports, Offer};
-pub use handles::HandleKey;
-pub use leases::{
-    HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaiter, LeaseWaits, Ledger, Post,
-    Remembered,
+pub use leasehold_leases::{
+    HandleKey, HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaiter, LeaseWaits, Ledger,
+    Post, Remembered,
 };
 pub use reply_journal::{Noted, ReplyJournal};
 pub use response::Response;

@@ -9,7 +9,11 @@ use bytes::{Buf as _, Bytes};
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Reader, Writer};
+use leasehold_core::leases::clients::Refusal;
 use leasehold_fs::{Caller, ClientKey, Disturbance, Export, ExportId, MaybeReady, ObjectId};
+use leasehold_leases::{
+    HandleKey, Handles, LeaseCounts, LeaseView, Leases, Ledger, Post, Protocol, Remembered,
+};
 use leasehold_wire::rpc::{AuthStatus, Call, CallError, Reply, ReplyStatus};
 
 use crate::access::{Because, Decided};
@@ -19,11 +23,7 @@ use crate::epochs::{Epoch, EpochKey, Fence};
 use crate::events::{Event, Observer};
 use crate::exports::{Exports, Offer};
 use crate::guesses::Guesses;
-use crate::handles::{HandleKey, Handles};
 use crate::iods::{self, Authority};
-use crate::leases::{
-    LeaseCounts, LeaseView, Leases, Ledger, Post, Protocol, Refused, Remembered, Way,
-};
 use crate::mount::MountTable;
 use crate::nfs2::Cookies;
 use crate::reply_journal::{Noted, ReplyJournal};
@@ -225,9 +225,9 @@ impl Service {
         who: ([u8; 16], u64),
         protocol: Protocol,
         name: &str,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Refusal> {
         if !self.exports().have(arrival.from.ip()) {
-            return Err(Refused::Later);
+            return Err(Refusal::Later);
         }
         let _offering = self.offering.lock().expect("nothing panics in between");
         let offered = self.exports();
@@ -235,7 +235,7 @@ impl Service {
             let before = self.exports.swap(Arc::new(offered.gated(&self.leases)));
             self.leases.drain(before);
         }
-        let from = (Way::back(arrival), arrival.from.ip());
+        let from = (arrival.return_path(), arrival.from.ip());
         self.leases.hello(arrival.now, from, who, protocol, name)
     }
 
@@ -404,7 +404,7 @@ impl Service {
         writer: Writer,
     ) -> Response {
         if error == CallError::NotACall {
-            self.leases.answered(arrival.now, Way::back(arrival), message);
+            self.leases.answered(arrival.now, arrival.return_path(), message);
         }
         match error.reply() {
             Some(reply) => refuse(&reply, writer),

@@ -7,9 +7,8 @@ use leasehold_fs::FsError;
 use leasehold_wire::rpc::{ReplyStatus, Versions};
 
 use crate::errors::Errors;
-use crate::leases::{nqnfs, program};
 use crate::procedure::{Dialect as _, Handler, Procedure, ask_again, handler, unsettled};
-use crate::{mount, nfs2, nfs3};
+use crate::{lease, mount, nfs2, nfs3, nqnfs};
 
 /// A function that encodes the reply to a change that did not reach stable storage.
 type Unsettled = fn(Errors, Xid, FsError, Writer) -> Message;
@@ -185,7 +184,7 @@ impl Row {
             is_answered: P::Dialect::IS_ANSWERED,
             has_status: P::Dialect::HAS_STATUS,
             handler: handler::<P>,
-            leased: program::handler::<P>,
+            leased: lease::handler::<P>,
             nqnfs: nqnfs::handler::<P>,
             ask_again: ask_again::<P>,
             unsettled: Some(unsettled::<P>),
@@ -226,7 +225,7 @@ impl Row {
 
     /// Returns the same procedure for clients with leases.
     pub(crate) const fn with_leases(&self) -> Self {
-        self.under_leases(self.leased, program::ask_again)
+        self.under_leases(self.leased, lease::ask_again)
     }
 
     /// Returns the same procedure in NQNFS, with the errors of version 3.
@@ -308,7 +307,7 @@ pub const PROGRAMS: &[Program] = &[
     Program {
         number: leasehold_wire::lease::PROGRAM,
         name: "LEASE",
-        versions: &[Version { number: leasehold_wire::lease::VERSION, rows: program::ROWS }],
+        versions: &[Version { number: leasehold_wire::lease::VERSION, rows: lease::ROWS }],
     },
     Program {
         number: leasehold_wire::nqnfs::PROGRAM,

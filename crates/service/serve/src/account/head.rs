@@ -1,9 +1,9 @@
 //! The head of a call, read at fixed offsets.
 
 use leasehold_base::limits::HANDLE_V2_BYTES;
+use leasehold_leases::export_of;
 use leasehold_wire::{nfs2, nfs3};
 
-use crate::handles::export_of;
 use crate::table::{PROGRAMS, Row};
 
 /// The offsets of the program (followed by the version), of the procedure, and of the credential's

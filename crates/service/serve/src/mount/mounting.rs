@@ -1,6 +1,7 @@
 //! Mounting and unmounting: MNT, UMNT, UMNTALL, and PATHCONF of version 2.
 
 use leasehold_fs::{FileType, FsError, ops};
+use leasehold_leases::HandleBytes;
 use leasehold_wire::mount::{Path, mnt, pathconf as wire_pathconf};
 use leasehold_wire::rpc::flavor;
 use leasehold_wire::{nfs2, nfs3};
@@ -8,7 +9,6 @@ use leasehold_wire::{nfs2, nfs3};
 use crate::context::{Context, Target};
 use crate::events::Event;
 use crate::exports::{names, plain_path};
-use crate::handles::HandleBytes;
 use crate::procedure::Refusal;
 
 /// The accepted authentication flavours. AUTH_SYS, which distinguishes users, precedes AUTH_NONE,

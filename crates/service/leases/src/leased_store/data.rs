@@ -12,9 +12,9 @@ use leasehold_fs::{
 use leasehold_wire::lease::place;
 
 use super::{Held, LeasedStore, Use};
-use crate::leases::Alone;
-use crate::leases::layouts::{Begun, LaidOut};
-use crate::leases::room::{ROUNDS_MAX, Whose};
+use crate::Alone;
+use crate::layouts::{Begun, LaidOut};
+use crate::room::{ROUNDS_MAX, Whose};
 
 impl LeasedStore {
     async fn first(&self, id: &ObjectId, access: Turns) -> Result<Held, FsError> {
@@ -24,16 +24,19 @@ impl LeasedStore {
     /// Grants the requested lease without an operation, and returns the attributes and the modrev
     /// of the object. A renewal or a reclaim returns no attributes if the store would have to wait
     /// for current attributes, because little of the term is left.
-    pub(crate) async fn lease(
-        &self,
-        id: &ObjectId,
-    ) -> Result<(Option<Attributes>, Modrev), FsError> {
+    ///
+    /// # Errors
+    /// The error of the store, or [`FsError::Delay`] if the guard of the object is not granted in time.
+    pub async fn lease(&self, id: &ObjectId) -> Result<(Option<Attributes>, Modrev), FsError> {
         let held = self.first(id, Turns::Nothing).await?;
         Ok((held.is_known.then_some(held.attributes), held.modrev))
     }
 
     /// Like [`LeasedStore::lease`], but always returns attributes.
-    pub(crate) async fn lease_known(&self, id: &ObjectId) -> Result<(Attributes, Modrev), FsError> {
+    ///
+    /// # Errors
+    /// The error of the store, or [`FsError::Delay`] if the guard of the object is not granted in time.
+    pub async fn lease_known(&self, id: &ObjectId) -> Result<(Attributes, Modrev), FsError> {
         let held = self.first(id, Turns::Nothing).await?;
         let known = if held.is_known { held.attributes } else { self.store.getattr(id).await? };
         Ok((known, held.modrev))

@@ -19,9 +19,7 @@ use leasehold_store_mem::MemStore;
 use leasehold_wire::lease::{self, Base, Kind, Terms, place};
 
 use super::{Asked, Asks, By, LeasedStore, MadeFrom, Turn, Under, Use, Wanted, covered, object_of};
-use crate::HandleKey;
-use crate::handles::Handles;
-use crate::leases::{Leases, Protocol, Remembered, Way};
+use crate::{HandleKey, Handles, Leases, Protocol, Remembered, Way};
 
 const HOST: core::net::IpAddr = core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
 

@@ -14,7 +14,7 @@ impl Leases {
     /// Recalls all leases of clients on an object. Returns true if no client has a lease or a
     /// layout any more. Returns false in the grace period or if the recall takes too long; the
     /// caller may retry at once.
-    pub(crate) async fn vacate(
+    pub async fn vacate(
         self: &Arc<Self>,
         export: ExportId,
         store: &dyn Store,
@@ -40,7 +40,7 @@ impl Leases {
     }
 
     /// Ends all leases on an object without notice to their holders.
-    pub(crate) fn end(self: &Arc<Self>, export: ExportId, identity: ObjectId) {
+    pub fn end(self: &Arc<Self>, export: ExportId, identity: ObjectId) {
         if let Some(object) = self.known(export, identity) {
             self.with(Time::ZERO, |state, outs| state.step(table::Event::Gone(object), outs));
         }

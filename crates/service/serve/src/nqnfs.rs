@@ -13,23 +13,20 @@
 //!   accepts writes of listed clients once the clients that can reclaim have reclaimed their
 //!   leases.
 
-use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use leasehold_base::units::{Time, Xid};
+use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Decode as _, Encode as _, Reader, Writer, decode_all};
-use leasehold_core::leases::clients::Name;
-use leasehold_core::leases::{self, Client, Open, Serial, table};
-use leasehold_fs::{ExportId, FsError, ObjectId};
+use leasehold_core::leases::clients::Refusal as Refused;
+use leasehold_core::leases::{self, Client};
+use leasehold_fs::FsError;
+use leasehold_leases::{Admission, Asked, Asks, By, LeasedStore, Leases, MadeFrom, Protocol};
 use leasehold_wire::nfs3;
 use leasehold_wire::nqnfs::{Ask, Call, Grant, Kind, Terms, evicted, getlease, vacated};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
-use super::leased_store::{Asked, Asks, By, LeasedStore, MadeFrom};
-use super::list::Admission;
-use super::{Leases, Protocol, Refused, Way};
 use crate::context::{Context, Leased};
 use crate::errors::Errors;
 use crate::nfs3::{Nfs3, convert, data, errors};
@@ -153,16 +150,16 @@ async fn of_nqnfs(context: &mut Context, ask: Option<Ask>) -> Result<Option<Arc<
 fn host_of(context: &mut Context, asks: bool) -> Result<Option<Client>, FsError> {
     let Context { service, exports, arrival, .. } = context;
     let (leases, host) = (&service.leases, arrival.from.ip());
-    match leases.admit_host(arrival.now, Way::back(arrival), host) {
+    match leases.admit_host(arrival.now, arrival.return_path(), host) {
         Ok(client) => Ok(Some(client)),
         Err(Refused::Unknown) if asks || leases.waits_for_host(host) => {
-            let (who, name) = ((leases.handles.name_of(host), 0), format!("NQNFS {host}"));
+            let (who, name) = ((service.handles.name_of(host), 0), format!("NQNFS {host}"));
             let welcome = service.welcome(arrival, who, Protocol::Nqnfs, &name);
             // This call started with the exports without lease enforcement. The server grants no
             // lease while a call uses those exports, so this call changes to the current exports.
             *exports = service.exports();
             let client =
-                welcome.and_then(|()| leases.admit_host(arrival.now, Way::back(arrival), host));
+                welcome.and_then(|()| leases.admit_host(arrival.now, arrival.return_path(), host));
             client.map(Some).map_err(|_| FsError::Delay)
         }
         Err(Refused::Unknown) => Ok(None),
@@ -252,48 +249,4 @@ async fn vacated(context: &Context, args: vacated::Args) -> Result<(), Refusal<(
 /// Does nothing: EVICTED recalls a lease from a client, and a server holds no leases.
 async fn evicted(_: &Context, _: evicted::Args) -> Result<(), Refusal<()>> {
     Ok(())
-}
-
-impl Leases {
-    /// Returns the client of a known host.
-    fn admit_host(self: &Arc<Self>, now: Time, way: Way, host: IpAddr) -> Result<Client, Refused> {
-        let who = (Name(self.handles.name_of(host)), 0);
-        self.with(now, |state, outs| {
-            let epoch = state.clients.epoch();
-            let client = state.clients.admit(state.now, who, epoch)?;
-            state.heard(client, way, outs);
-            Ok(client)
-        })
-    }
-
-    /// Returns true if a host may have had leases before the server restarted.
-    fn waits_for_host(&self, host: IpAddr) -> bool {
-        let name = Name(self.handles.name_of(host));
-        let state = self.lock();
-        state.clients.missing().is_some_and(|mut missing| missing.any(|one| one == name))
-    }
-
-    /// Records that a host has returned a recalled lease. NQNFS does not report if the file is
-    /// still open, so the server assumes that a writer continues to write.
-    fn vacated(self: &Arc<Self>, now: Time, host: IpAddr, handle: (ExportId, ObjectId)) {
-        let who = (Name(self.handles.name_of(host)), 0);
-        self.with(now, |state, outs| {
-            let epoch = state.clients.epoch();
-            let (Ok(client), Some(object)) =
-                (state.clients.admit(state.now, who, epoch), state.names.object(&handle))
-            else {
-                return;
-            };
-            // A late duplicate of VACATED refers to a lease that no longer exists. The message
-            // therefore ends only a lease that the server has recalled.
-            let is_meant = |lease: &&table::Lease| lease.client == client && lease.evicted;
-            let Some(lease) = state.table.leases(object).iter().find(is_meant) else { return };
-            let open = match lease.kind {
-                leases::Kind::Read => Open::Read,
-                leases::Kind::Write => Open::Write,
-            };
-            let serial: Serial = lease.serial;
-            state.step(table::Event::Returned(client, object, serial, open), outs);
-        });
-    }
 }

@@ -72,7 +72,7 @@ struct Inline(Arc<Leases>);
 
 impl Wake for Inline {
     fn wake(self: Arc<Self>) {
-        self.0.is_idle();
+        let _ = self.0.is_idle();
     }
 }
 

@@ -38,13 +38,13 @@ use super::layouts::LaidOut;
 use super::operation_guard::{Turn, Under, Wanted};
 use super::programs::Program;
 use super::room::ROUNDS_MAX;
-pub(crate) use asks::{Asked, Asks, MadeFrom};
+pub use asks::{Asked, Asks, MadeFrom, Outcome};
 
 /// Mode bits by which all users may read or run a file, or list or search a directory.
 const READ_OR_EXECUTE_BY_OTHERS: u32 = 0o005;
 
 /// A lease-enforcing store.
-pub(crate) struct LeasedStore {
+pub struct LeasedStore {
     store: Arc<dyn Store>,
     export: ExportId,
     leases: Arc<Leases>,
@@ -53,11 +53,13 @@ pub(crate) struct LeasedStore {
 }
 
 /// A call of a client with leases.
-pub(crate) struct By {
-    pub(crate) asked: Arc<Asked>,
-    pub(crate) caller: Caller,
+pub struct By {
+    /// The lease requests of the call.
+    pub asked: Arc<Asked>,
+    /// The caller.
+    pub caller: Caller,
     /// True if the caller may change nothing.
-    pub(crate) read_only: bool,
+    pub read_only: bool,
 }
 
 /// The access of an operation to an object. `place` is the object's position in the call
@@ -95,7 +97,10 @@ struct Held {
 }
 
 impl LeasedStore {
-    pub(crate) const fn new(
+    /// Returns the lease-enforcing store over a store for one call, or for all callers without
+    /// leases.
+    #[must_use]
+    pub const fn new(
         store: Arc<dyn Store>,
         export: ExportId,
         leases: Arc<Leases>,

@@ -1,9 +1,13 @@
-//! The server's leases: it owns the state machines of `core::leases`, the waiting calls, and the
-//! messages to clients.
+//! The owner of a server's leases: the state machines of `core::leases`, the waiting calls, and the
+//! messages to clients; and the store that enforces leases ([`LeasedStore`]).
 //!
-//! While no client holds a lease, no call uses this module: the exports then contain the stores
-//! themselves. The first HELLO of a client replaces the stores by lease-enforcing stores
-//! ([`leased_store`]). The server grants no lease before the last call that started without the
+//! The front ends are above this crate and the stores below it, so a call takes one way down: front
+//! end, file operation, lease-enforcing store, store. The front ends admit the clients of their
+//! programs here, and report messages and closed connections.
+//!
+//! While no client holds a lease, no call uses this crate: the exports then contain the stores
+//! themselves. The first HELLO of a client replaces the stores by lease-enforcing stores. The server
+//! grants no lease before the last call that started without the
 //! lease-enforcing stores has ended, because such a call recalls no lease. After the last client
 //! with leases has gone, the server removes the lease-enforcing stores again.
 //!
@@ -11,19 +15,20 @@
 //! sends the resulting messages after it has released the mutex.
 
 mod callback;
+mod handles;
 mod held;
+mod hosts;
 mod layouts;
-pub(crate) mod leased_store;
+mod leased_store;
 mod list;
 mod names;
-pub(crate) mod nqnfs;
 mod operation_guard;
-pub(crate) mod program;
 mod programs;
 mod recall;
 mod room;
 mod unacknowledged;
 
+use core::any::Any;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,12 +44,12 @@ use leasehold_core::leases::table::{self, Origin, Run, Table};
 use leasehold_core::leases::{Client, Kind, Modrev, Object, Open, Serial, Terms, Ticket};
 use leasehold_fs::{ExportId, FsError, ObjectId};
 
-use crate::Arrival;
-use crate::exports::Exports;
-use crate::handles::{HandleKey, Handles};
-use callback::Asked;
+use callback::Asked as Callback;
+pub use handles::{HandleBytes, HandleKey, Handles, export_of};
 pub use held::{HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaiter, LeaseWaits};
 use layouts::LaidOut;
+pub use leased_store::{Asked, Asks, By, LeasedStore, MadeFrom, Outcome};
+pub use list::Admission;
 use names::Names;
 use programs::Program;
 use unacknowledged::Unacknowledged;
@@ -83,7 +88,7 @@ pub trait Post: Send + Sync {
     /// each port of the server.
     fn send_datagram(&self, to: SocketAddr, from: IpAddr, message: Message);
 
-    /// Requests that the owner calls [`Service::wake`](crate::Service::wake) soon.
+    /// Requests that the owner calls [`Leases::wake`] soon.
     fn hurry(&self);
 }
 
@@ -106,7 +111,7 @@ pub struct Remembered {
 }
 
 /// All leases of a server.
-pub(crate) struct Leases {
+pub struct Leases {
     state: Mutex<State>,
     post: OnceLock<Arc<dyn Post>>,
     ledger: Option<Arc<dyn Ledger>>,
@@ -131,14 +136,14 @@ struct State {
     /// The number of clients that the server refused because there were too many.
     refused_clients: u64,
     names: Names,
-    asked: BTreeMap<Xid, Asked>,
+    asked: BTreeMap<Xid, Callback>,
     next_xid: u32,
     list: BTreeMap<Name, u64>,
     writes: list::Writes,
     /// The time of the next [`Leases::wake`] call that the owner has already scheduled.
     announced: Option<Time>,
     /// The exports without lease enforcement that running calls still use.
-    draining: Vec<Arc<Exports>>,
+    draining: Vec<Arc<dyn Any + Send + Sync>>,
     /// The time since which `draining` has exports.
     draining_since: Time,
     /// The files that calls are writing, each with the queue of calls that wait to write the file.
@@ -174,7 +179,7 @@ struct Peer {
 
 /// The protocol of the messages about leases that the server sends to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub enum Protocol {
     /// The callbacks of the lease program.
     Lease,
     /// EVICTED of NQNFS.
@@ -183,24 +188,22 @@ pub(crate) enum Protocol {
 
 /// A return path to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Way {
     /// A connection.
     Connection(ConnectionId),
     /// Datagrams to an address of the client from an address of the server.
-    Datagrams { to: SocketAddr, from: IpAddr },
-}
-
-impl Way {
-    /// Returns the return path to the sender of a call.
-    pub(crate) fn back(arrival: &Arrival) -> Self {
-        let Arrival { from, to, connection, .. } = *arrival;
-        connection.map_or(Self::Datagrams { to: from, from: to }, Self::Connection)
-    }
+    Datagrams {
+        /// The address of the client.
+        to: SocketAddr,
+        /// The address of the server that the client calls.
+        from: IpAddr,
+    },
 }
 
 /// Returns the origin of a host: its IPv4 address, or its IPv6 network, because one machine may own
 /// every address of such a network.
-pub(crate) fn origin_of(host: IpAddr) -> Origin {
+#[must_use]
+pub fn origin_of(host: IpAddr) -> Origin {
     match host.to_canonical() {
         IpAddr::V4(host) => Origin(u64::from(host.to_bits())),
         IpAddr::V6(host) => {
@@ -215,7 +218,7 @@ pub(crate) fn origin_of(host: IpAddr) -> Origin {
 struct Outs {
     messages: Vec<(Way, Message)>,
     evictions: BTreeMap<Client, Vec<(Object, Serial)>>,
-    inquiries: Vec<Asked>,
+    inquiries: Vec<Callback>,
     hurry: bool,
     /// Calls that waited, with their results.
     settled: Vec<Settled>,
@@ -236,7 +239,10 @@ struct Settled {
 }
 
 impl Leases {
-    pub(crate) fn new(
+    /// Creates the leases of a server with the state that an earlier server has stored, and with the
+    /// stable storage for the list of clients.
+    #[must_use]
+    pub fn new(
         handles: Handles,
         remembered: Remembered,
         ledger: Option<Arc<dyn Ledger>>,
@@ -276,26 +282,28 @@ impl Leases {
     }
 
     /// Returns the leases of a server without stored state and without stable storage.
-    pub(crate) fn without_past(key: HandleKey) -> Self {
+    #[must_use]
+    pub fn without_past(key: HandleKey) -> Self {
         let remembered = Remembered { epoch: 1, list: Vec::new() };
         Self::new(Handles::new(key), remembered, None, Time::ZERO)
     }
 
     /// Sets the sender of messages to clients.
-    pub(crate) fn call_by(&self, post: Arc<dyn Post>) {
+    pub fn call_by(&self, post: Arc<dyn Post>) {
         // The owner starts a service once, so the sender is not set yet and `set` cannot fail.
         let _ = self.post.set(post);
     }
 
     /// Advances the time from which waits are measured.
-    pub(crate) fn tell(&self, now: Time) {
+    pub fn tell(&self, now: Time) {
         let mut state = self.lock();
         state.now = state.now.max(now);
     }
 
     /// Returns true if there are no clients, leases, waiting calls or layouts, so that calls can
     /// skip this module.
-    pub(crate) fn is_idle(&self) -> bool {
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
         let state = self.lock();
         let nobody = state.clients.is_empty() && state.table.is_empty();
         // A client that the server forgot without a GOODBYE may still write under a layout, so the
@@ -304,7 +312,7 @@ impl Leases {
     }
 
     /// Delays grants until the last call that uses these exports has ended.
-    pub(crate) fn drain(&self, offered: Arc<Exports>) {
+    pub fn drain(&self, offered: Arc<dyn Any + Send + Sync>) {
         let mut state = self.lock();
         if !state.is_draining() {
             state.draining_since = state.now;
@@ -313,7 +321,7 @@ impl Leases {
     }
 
     /// Runs the actions that are due, and returns the time of the next action.
-    pub(crate) fn wake(self: &Arc<Self>, now: Time) -> Option<Time> {
+    pub fn wake(self: &Arc<Self>, now: Time) -> Option<Time> {
         self.with(now, |state, outs| {
             state.registry(clients::Event::Tick, outs);
             state.step(table::Event::Tick, outs);
@@ -521,7 +529,7 @@ impl State {
                     outs.evictions.entry(client).or_default().push((object, serial));
                 }
                 table::Effect::Inquire(client, object, serial, round) => {
-                    outs.inquiries.push(Asked::report(client, object, serial, round));
+                    outs.inquiries.push(Callback::report(client, object, serial, round));
                 }
             }
         }
@@ -593,17 +601,17 @@ impl Drop for Alone {
     }
 }
 
-/// The reason for which a call of the lease program has no effect.
-pub(crate) type Refused = Refusal;
-
 impl Leases {
-    /// Returns the client of a call, and stores the call's connection as the client's return path.
-    pub(crate) fn admit(
+    /// Returns the client of a call of the lease program, and stores the call's connection as the client's return path.
+    ///
+    /// # Errors
+    /// The reason for which the call has no effect.
+    pub fn admit(
         self: &Arc<Self>,
         now: Time,
         way: Way,
         caller: &leasehold_wire::lease::Caller,
-    ) -> Result<Client, Refused> {
+    ) -> Result<Client, Refusal> {
         self.with(now, |state, outs| {
             let who = (Name(caller.client), caller.instance);
             let client = state.clients.admit(state.now, who, caller.epoch)?;
@@ -613,7 +621,7 @@ impl Leases {
     }
 
     /// Records that a client has returned a lease.
-    pub(crate) fn returned(
+    pub fn returned(
         self: &Arc<Self>,
         client: Client,
         handle: (ExportId, ObjectId),
@@ -660,14 +668,14 @@ impl Leases {
     ///
     /// # Errors
     /// The reason for which the server does not register the client.
-    pub(crate) fn hello(
+    pub fn hello(
         self: &Arc<Self>,
         now: Time,
         (way, host): (Way, IpAddr),
         (id, instance): ([u8; 16], u64),
         protocol: Protocol,
         name: &str,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Refusal> {
         self.with(now, |state, outs| {
             let origin = origin_of(host);
             let of_origin = state.origins.get(&origin).copied().unwrap_or(0);
@@ -675,12 +683,12 @@ impl Leases {
             let is_known = |client| state.clients.name(client) == Some(Name(id));
             if is_full && !state.peers.keys().copied().any(is_known) {
                 state.refused_clients += 1;
-                return Err(Refused::Later);
+                return Err(Refusal::Later);
             }
             for effect in state.registry(clients::Event::Hello(Name(id), instance), outs) {
                 match effect {
                     clients::Effect::Superseded(_, known) => {
-                        return Err(Refused::Instance(known));
+                        return Err(Refusal::Instance(known));
                     }
                     clients::Effect::Welcome(_, client) => {
                         let (name, ways) = (name.to_owned(), VecDeque::from([way]));
@@ -703,31 +711,34 @@ impl Leases {
 
     /// Ends all leases of a client. The server no longer waits for that client to reclaim or return
     /// a lease.
-    pub(crate) fn goodbye(self: &Arc<Self>, id: [u8; 16]) {
+    pub fn goodbye(self: &Arc<Self>, id: [u8; 16]) {
         self.with(Time::ZERO, |state, outs| {
             state.registry(clients::Event::Gone(Name(id)), outs);
         });
     }
 
     /// Removes a closed connection from the return paths of all clients.
-    pub(crate) fn connection_closed(&self, connection: ConnectionId) {
+    pub fn connection_closed(&self, connection: ConnectionId) {
         let mut state = self.lock();
         let gone = Way::Connection(connection);
         state.peers.values_mut().for_each(|peer| peer.ways.retain(|way| *way != gone));
     }
 
     /// Records the progress of a client's recovery since the start of the server.
-    pub(crate) fn progressed(self: &Arc<Self>, event: clients::Event) {
+    pub fn progressed(self: &Arc<Self>, event: clients::Event) {
         self.with(Time::ZERO, |state, outs| drop(state.registry(event, outs)));
     }
 
     /// Returns the server epoch, and true if the server is in its grace period.
-    pub(crate) fn standing(&self) -> (u64, bool) {
+    #[must_use]
+    pub fn standing(&self) -> (u64, bool) {
         let state = self.lock();
         (state.clients.epoch(), state.clients.missing().is_some())
     }
 
-    pub(crate) const fn terms(&self) -> &Terms {
+    /// Returns the time limits of the leases.
+    #[must_use]
+    pub const fn terms(&self) -> &Terms {
         &self.terms
     }
 }

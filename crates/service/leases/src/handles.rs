@@ -16,7 +16,7 @@ use leasehold_fs::{ExportId, FsError, ObjectId};
 use siphasher::sip::SipHasher24;
 
 /// A handle in its wire form, in either version.
-pub(crate) type HandleBytes = [u8; HANDLE_V2_BYTES];
+pub type HandleBytes = [u8; HANDLE_V2_BYTES];
 
 const FORM: u8 = 1;
 const OBJECT_AT: usize = 4;
@@ -30,17 +30,20 @@ pub struct HandleKey(pub [u8; 16]);
 
 /// Creates and verifies handles.
 #[derive(Clone)]
-pub(crate) struct Handles {
+pub struct Handles {
     key: HandleKey,
 }
 
 impl Handles {
-    pub(crate) const fn new(key: HandleKey) -> Self {
+    /// Returns the handles with this key.
+    #[must_use]
+    pub const fn new(key: HandleKey) -> Self {
         Self { key }
     }
 
     /// Returns the handle of an object.
-    pub(crate) fn seal(&self, export: ExportId, object: &ObjectId) -> HandleBytes {
+    #[must_use]
+    pub fn seal(&self, export: ExportId, object: &ObjectId) -> HandleBytes {
         let mut handle = [0; HANDLE_V2_BYTES];
         let id = object.as_bytes();
         handle[0] = FORM;
@@ -56,7 +59,7 @@ impl Handles {
     ///
     /// # Errors
     /// [`FsError::BadHandle`] for a handle that this server did not issue.
-    pub(crate) fn open(&self, handle: &[u8]) -> Result<(ExportId, ObjectId), FsError> {
+    pub fn open(&self, handle: &[u8]) -> Result<(ExportId, ObjectId), FsError> {
         let handle: &HandleBytes = handle.try_into().map_err(|_| FsError::BadHandle)?;
         let (signed, checksum) = handle.split_at(CHECKSUM_AT);
         // The checksums are compared as one word, so the time of the comparison does not reveal the
@@ -71,7 +74,8 @@ impl Handles {
 
     /// Returns the client id of a host of NQNFS. A machine without the key can neither guess nor
     /// claim the id of another host.
-    pub(crate) fn name_of(&self, host: IpAddr) -> [u8; 16] {
+    #[must_use]
+    pub fn name_of(&self, host: IpAddr) -> [u8; 16] {
         let host = match host.to_canonical() {
             IpAddr::V4(host) => host.to_ipv6_mapped(),
             IpAddr::V6(host) => host,
@@ -97,7 +101,8 @@ impl Handles {
 ///
 /// # Panics
 /// Panics if `handle` is shorter than a handle.
-pub(crate) fn export_of(handle: &[u8]) -> u16 {
+#[must_use]
+pub fn export_of(handle: &[u8]) -> u16 {
     u16::from_be_bytes([handle[2], handle[3]])
 }
 

@@ -107,7 +107,8 @@ pub struct LeaseWaits {
 
 impl Leases {
     /// Returns the counters and gauges of leases.
-    pub(crate) fn in_numbers(&self) -> LeaseCounts {
+    #[must_use]
+    pub fn in_numbers(&self) -> LeaseCounts {
         let state = self.lock();
         LeaseCounts {
             held: state.table.len(),
@@ -122,7 +123,8 @@ impl Leases {
 
     /// Returns the clients, the waits and at most `leases_max` leases. The paths are missing,
     /// because this type has no stores that could find them.
-    pub(crate) fn view(&self, leases_max: usize) -> LeaseView {
+    #[must_use]
+    pub fn view(&self, leases_max: usize) -> LeaseView {
         let state = self.lock();
         let id = |client| state.clients.name(client).map_or([0; 16], |name| name.0);
         let held = state.table.iter().flat_map(|(object, leases, waiting)| {
@@ -176,7 +178,7 @@ impl Leases {
 
     /// Ends all leases of a client that will not return, and the wait for its reclaims. Returns
     /// true if the client is known.
-    pub(crate) fn forget(self: &Arc<Self>, id: [u8; 16]) -> bool {
+    pub fn forget(self: &Arc<Self>, id: [u8; 16]) -> bool {
         let name = Name(id);
         let now = self.lock().now;
         self.with(now, |state, outs| {

@@ -12,6 +12,7 @@ use leasehold_base::xdr::{Encode as _, Message, Reader, Writer, decode_all};
 use leasehold_core::leases::clients::{Event, Refusal as Refused};
 use leasehold_core::leases::{Client, Open, Serial};
 use leasehold_fs::{FsError, LaidOut, Layout, Owner, Purpose};
+use leasehold_leases::{Admission, Asked, Asks, By, LeasedStore, MadeFrom, Protocol};
 use leasehold_wire::lease::{
     self, Answer, Call, Caller, append, goodbye, hello, layout, leases, objects as laid_out, write,
 };
@@ -19,9 +20,6 @@ use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{self, Handle, SetAttributes, Wcc};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
-use super::leased_store::{Asked, Asks, By, LeasedStore, MadeFrom};
-use super::list::Admission;
-use super::{Protocol, Way};
 use crate::context::{Context, Leased};
 use crate::errors::Errors;
 use crate::nfs3::{Nfs3, data, objects};
@@ -106,7 +104,7 @@ impl Context {
     /// Returns the client of a call.
     fn admitted(&self, caller: &Caller) -> Result<Client, Refused> {
         let leases = &self.service.leases;
-        leases.admit(self.arrival.now, Way::back(&self.arrival), caller)
+        leases.admit(self.arrival.now, self.arrival.return_path(), caller)
     }
 }
 

@@ -21,7 +21,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The permission of a call to request leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
+pub enum Admission {
     /// The client is on the stable list.
     Allowed,
     /// The call continues without a grant.
@@ -55,7 +55,7 @@ pub(super) struct Writes {
 impl Leases {
     /// Waits until the stable list contains the client if necessary, and returns the permission of
     /// the client's call to request leases.
-    pub(crate) async fn may_ask(self: &Arc<Self>, client: Client) -> Admission {
+    pub async fn may_ask(self: &Arc<Self>, client: Client) -> Admission {
         let asked = self.with(Time::ZERO, |state, outs| {
             if let Some(admission) = state.drained() {
                 return Err(admission);

@@ -9,11 +9,11 @@ use leasehold_core::leases::{Client, Kind, Modrev, Object, Serial};
 use leasehold_fs::FsError;
 use leasehold_wire::lease::{self, Base, Change, Granted, Terms, place};
 
-use crate::leases::Leases;
-use crate::leases::operation_guard::Under;
+use crate::Leases;
+use crate::operation_guard::Under;
 
 /// The lease requests of a call of a client with leases, and the grants in its reply.
-pub(crate) struct Asked {
+pub struct Asked {
     pub(super) client: Client,
     pub(super) asks: Asks,
     made_from: MadeFrom,
@@ -24,7 +24,7 @@ pub(crate) struct Asked {
 
 /// The base of a change: the state of the object from which the client made it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum MadeFrom {
+pub enum MadeFrom {
     /// The base that the call contains, if any.
     Named(Option<Base>),
     /// The lease that the client holds; NQNFS cannot name a base.
@@ -34,7 +34,7 @@ pub(crate) enum MadeFrom {
 /// The leases that a call requests, for its first object, its second object, and the entries of its
 /// listing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asks {
+pub struct Asks {
     first: Option<Ask>,
     second: Option<Ask>,
     entries: Option<Ask>,
@@ -42,13 +42,15 @@ pub(crate) struct Asks {
 
 /// The lease information in the reply to a call.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) granted: Vec<Granted>,
-    pub(crate) changes: Vec<Change>,
+pub struct Outcome {
+    /// The granted leases.
+    pub granted: Vec<Granted>,
+    /// The changes of objects that the client may count as its own.
+    pub changes: Vec<Change>,
     /// The first object of the call, if the call changed it.
     first: Option<Object>,
     /// The modrev of the object for which the call was late.
-    pub(crate) late: Option<u64>,
+    pub late: Option<u64>,
     /// True if the data is appended to the file.
     appends: bool,
     /// The offset of the appended data.
@@ -56,7 +58,9 @@ pub(crate) struct Outcome {
 }
 
 impl Asks {
-    pub(crate) fn new(asks: &[lease::Ask]) -> Self {
+    /// Returns the requests of a call of the lease program.
+    #[must_use]
+    pub fn new(asks: &[lease::Ask]) -> Self {
         let at = |place| {
             let asked = asks.iter().find(|ask| ask.place == place);
             asked.map(|asked| ask(&asked.terms, false))
@@ -68,18 +72,22 @@ impl Asks {
     }
 
     /// Returns a request for the first object of a call.
-    pub(crate) fn first(terms: &Terms, reclaim: bool) -> Self {
+    #[must_use]
+    pub fn first(terms: &Terms, reclaim: bool) -> Self {
         Self { first: Some(ask(terms, reclaim)), ..Self::default() }
     }
 
     /// Returns the request of an NQNFS call, which concerns the first object of the call.
-    pub(crate) const fn mute(kind: Kind, term: Duration) -> Self {
+    #[must_use]
+    pub const fn mute(kind: Kind, term: Duration) -> Self {
         let (opportune, space, reclaim, reports) = (false, 0, false, false);
         let ask = Ask { kind, term, opportune, space, reclaim, reports };
         Self { first: Some(ask), second: None, entries: None }
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
+    /// Returns true if the call requests no lease.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
         self.first.is_none() && self.second.is_none() && self.entries.is_none()
     }
 
@@ -103,7 +111,9 @@ fn ask(terms: &Terms, reclaim: bool) -> Ask {
 }
 
 impl Asked {
-    pub(crate) fn new(client: Client, asks: Asks, made_from: MadeFrom) -> Self {
+    /// Returns the requests of a client in a call.
+    #[must_use]
+    pub fn new(client: Client, asks: Asks, made_from: MadeFrom) -> Self {
         let may_be_lost = AtomicBool::new(false);
         Self { client, asks, made_from, may_be_lost, told: Mutex::default() }
     }
@@ -119,7 +129,7 @@ impl Asked {
 
     /// Records that the change may belong to a lease that the client held before the server
     /// restarted.
-    pub(crate) fn may_be_lost(&self) {
+    pub fn may_be_lost(&self) {
         self.may_be_lost.store(true, Ordering::Relaxed);
     }
 
@@ -173,7 +183,7 @@ impl Asked {
     }
 
     /// Makes the call append its data to the file.
-    pub(crate) fn append(&self) {
+    pub fn append(&self) {
         self.lock().appends = true;
     }
 
@@ -186,18 +196,19 @@ impl Asked {
     }
 
     /// Returns the offset of the appended data.
-    pub(crate) fn offset(&self) -> u64 {
+    #[must_use]
+    pub fn offset(&self) -> u64 {
         self.lock().offset
     }
 
     /// Takes the lease information for the reply.
-    pub(crate) fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> Outcome {
         core::mem::take(&mut *self.lock())
     }
 
     /// Records the changes under the client's lease as unacknowledged, because the client must
     /// retry the call and its reply does not report them.
-    pub(crate) fn unacknowledged(&self, leases: &Leases, told: &Outcome) {
+    pub fn unacknowledged(&self, leases: &Leases, told: &Outcome) {
         let MadeFrom::Named(Some(base)) = self.made_from else { return };
         let first = told.changes.iter().find(|change| change.place == place::FIRST);
         if let Some((object, change)) = told.first.zip(first) {

@@ -14,8 +14,7 @@ use leasehold_wire::nfs3::{self, Handle};
 use leasehold_wire::nqnfs::{self, evicted};
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
-use super::{ASKED_MAX, Leases, Outs, Protocol, State, Way};
-use crate::handles::Handles;
+use super::{ASKED_MAX, Handles, Leases, Outs, Protocol, State, Way};
 
 /// The maximum number of leases in one EVICT call, so that the call fits into a datagram.
 const TOGETHER_MAX: usize = 256;
@@ -33,7 +32,7 @@ enum What {
 
 impl Leases {
     /// Processes a message that is not a call: a reply of a client, or garbage.
-    pub(crate) fn answered(self: &Arc<Self>, now: Time, way: Way, message: &Bytes) {
+    pub fn answered(self: &Arc<Self>, now: Time, way: Way, message: &Bytes) {
         let mut reader = Reader::new(message);
         let Ok(Reply { xid, status: ReplyStatus::Success }) = Reply::decode(&mut reader) else {
             return;
