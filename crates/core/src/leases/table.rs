@@ -57,6 +57,9 @@
 //!     the object since the call began to run. Otherwise other callers, at this server or at
 //!     another server, may have changed the object during the call.
 //!
+//! 22. The shards of a table bound reserved bytes (rule 13) together, and each shard knows the charges
+//!     of all shards (rule 19).
+//!
 //! Rules 18 and 19 apply only if holders are not trusted. Together the rules bound the wait of a
 //! call that is retried soon enough: by the longest term for read leases, and by `slack_max` more
 //! for write leases.
@@ -64,12 +67,14 @@
 //! Limits: the table does not know modrevs. For a call with `Standing::Free` that names the modrev
 //! from which its change was made, the owner compares modrevs before the call has any effect.
 
+mod context;
 mod delays;
 mod few;
 mod precedence;
 mod record;
 mod shares;
 
+use core::ops::AddAssign;
 use core::time::Duration;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,11 +82,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use leasehold_base::units::{FileSystemId, Time};
 
 use super::{Client, Kind, Object, Open, Serial, Terms, Ticket};
+pub use context::Shared;
+use context::{Step, Turn};
+pub use delays::Charge;
 use delays::Delays;
 pub use record::Lease;
 use record::Record;
-pub use shares::Share;
-use shares::Shares;
+pub use shares::{Share, Shares};
 
 /// The access of a call to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -166,6 +173,8 @@ pub enum Event {
     Backlog(bool),
     /// The number of free bytes of a file system, including reserved bytes.
     Space(FileSystemId, u64),
+    /// A client delayed callers at another shard of the table (rule 22).
+    Charged(Charge),
     /// All leases of the previous epoch are reclaimed or have expired.
     Reclaimed,
     /// The recovery has ended.
@@ -273,10 +282,27 @@ pub struct Counts {
     pub barred: u64,
 }
 
+impl AddAssign for Counts {
+    /// Adds the counters of another shard.
+    fn add_assign(&mut self, other: Self) {
+        let Self { granted, renewed, shared, full, evicted, waited_out, yielded, barred } = other;
+        self.granted += granted;
+        self.renewed += renewed;
+        self.shared += shared;
+        self.full += full;
+        self.evicted += evicted;
+        self.waited_out += waited_out;
+        self.yielded += yielded;
+        self.barred += barred;
+    }
+}
+
 /// The leases on some objects.
 #[derive(Clone, Debug)]
 pub struct Table {
     common: Common,
+    /// The reserved bytes, for a table with one shard.
+    shares: Shares,
     /// Each record is boxed: the nodes of a B-tree are about half empty, and an unused entry of a
     /// pointer wastes less memory than an unused entry of a record.
     records: BTreeMap<Object, Box<Record>>,
@@ -292,7 +318,6 @@ struct Common {
     terms: Terms,
     leases_max: usize,
     leases: usize,
-    shares: Shares,
     next_serial: u64,
     backlog: bool,
     recovery: Option<Phase>,
@@ -362,7 +387,6 @@ impl Table {
             terms,
             leases_max,
             leases: 0,
-            shares: Shares::default(),
             next_serial: (epoch << SERIAL_BITS) + 1,
             backlog: false,
             recovery: if recovering { Some(Phase::Reclaims) } else { None },
@@ -372,7 +396,8 @@ impl Table {
             #[cfg(feature = "mutants")]
             mutant: None,
         };
-        Self { common, records: BTreeMap::new(), due: BTreeSet::new(), busy: BTreeSet::new() }
+        let (records, due, busy) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Self { common, shares: Shares::default(), records, due, busy }
     }
 
     /// Injects a fault.
@@ -384,65 +409,92 @@ impl Table {
         }
     }
 
-    /// Handles one event and appends the resulting actions in order.
+    /// Handles one event of a table with one shard, and appends the resulting actions in order.
     ///
     /// # Panics
     /// Panics if a call ends that does not run.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        let mut shares = core::mem::take(&mut self.shares);
+        self.step_shard(event, &mut Step { now, shared: &mut shares, effects });
+        self.shares = shares;
+        if cfg!(debug_assertions) && self.records.len() <= AUDITED_MAX {
+            self.check();
+        }
+    }
+
+    /// Handles one event of a shard, and appends the resulting actions in order.
+    ///
+    /// # Panics
+    /// Panics if a call ends that does not run.
+    pub fn step_shared(
+        &mut self,
+        now: Time,
+        event: Event,
+        shared: &mut dyn Shared,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.step_shard(event, &mut Step { now, shared, effects });
+        if cfg!(debug_assertions) && self.records.len() <= AUDITED_MAX {
+            self.check_records();
+        }
+    }
+
+    fn step_shard(&mut self, event: Event, step: &mut Step<'_>) {
+        let now = step.now;
         match event {
             Event::Call(call) => {
                 if self.common.leases >= self.common.leases_max {
-                    self.look_at_due(now, effects);
+                    self.look_at_due(step);
                 }
                 self.make_room_for(now, call.object);
-                self.at(now, call.object, effects, |record, turn| record.call(call, turn));
+                self.at(call.object, step, |record, turn| record.call(call, turn));
             }
             Event::Vacate(object, ticket) => {
                 self.make_room_for(now, object);
-                self.at(now, object, effects, |record, turn| record.vacate(object, ticket, turn));
+                self.at(object, step, |record, turn| record.vacate(object, ticket, turn));
             }
             Event::Done(object, ticket, outcome) => {
-                self.at(now, object, effects, |record, turn| record.done(ticket, outcome, turn));
+                self.at(object, step, |record, turn| record.done(ticket, outcome, turn));
             }
             Event::GivenUp(object, ticket) => {
-                self.at(now, object, effects, |record, turn| record.give_up(ticket, turn));
+                self.at(object, step, |record, turn| record.give_up(ticket, turn));
             }
             Event::Received(client, object, serial) => {
-                self.at(now, object, effects, |record, turn| {
+                self.at(object, step, |record, turn| {
                     record.received(client, serial, turn);
                 });
             }
             Event::Returned(client, object, serial, open) => {
-                self.at(now, object, effects, |record, turn| {
+                self.at(object, step, |record, turn| {
                     record.returned(client, serial, open, turn);
                 });
             }
             Event::Reported(client, object, serial, round, told) => {
-                self.at(now, object, effects, |record, turn| match told {
+                self.at(object, step, |record, turn| match told {
                     Some(told) => record.reported(client, round, told),
                     None => record.returned(client, serial, Open::No, turn),
                 });
             }
-            Event::Met(client, origin) => self.common.met(client, origin),
-            Event::Reconnected(client) => self.reconnected(now, client, effects),
-            Event::Forgotten(client) => self.forgotten(now, client, effects),
-            Event::Gone(object) => {
-                self.at(now, object, effects, Record::forget_all);
+            Event::Met(client, origin) => {
+                self.common.delays.met(client, origin);
+                step.shared.shares().met(client, origin);
             }
+            Event::Reconnected(client) => self.reconnected(client, step),
+            Event::Forgotten(client) => self.forgotten(client, step),
+            Event::Gone(object) => self.at(object, step, Record::forget_all),
             Event::Backlog(backlog) => self.common.backlog = backlog,
             Event::Space(file_system, bytes) => {
-                self.common.shares.has_free(file_system, bytes);
+                step.shared.shares().has_free(file_system, bytes);
             }
+            // Rule 22: the charge bars the client at this shard as well.
+            Event::Charged(charge) => self.common.delays.charge_known(charge),
             Event::Reclaimed => {
                 self.common.recovery = self.common.recovery.map(|_| Phase::LateData);
             }
             Event::Opened => self.common.recovery = None,
             Event::Tick => {}
         }
-        self.look_at_due(now, effects);
-        if cfg!(debug_assertions) && self.records.len() <= AUDITED_MAX {
-            self.check();
-        }
+        self.look_at_due(step);
     }
 
     fn make_room_for(&mut self, now: Time, object: Object) {
@@ -476,19 +528,19 @@ impl Table {
         self.common.leases == 0
     }
 
-    /// Returns the number of reserved bytes of a file system, which writes of other callers must
-    /// leave free.
+    /// Returns the number of bytes of a file system that the leases of a table with one shard have
+    /// reserved.
     #[must_use]
     pub fn reserved_bytes(&self, file_system: FileSystemId) -> u64 {
-        self.common.shares.reserved(file_system)
+        self.shares.reserved(file_system)
     }
 
-    /// Returns the most bytes that a client's lease on an object may reserve.
-    #[must_use]
-    pub fn share(&self, object: Object, client: Client) -> Share {
-        let own = self.leases(object).iter().filter(|lease| lease.client == client);
-        let has = own.map(|lease| lease.space).sum();
-        self.common.share(object.file_system, client, has)
+    /// Lists the reserved bytes of the shard's leases.
+    pub fn reservations(&self) -> impl Iterator<Item = (FileSystemId, Client, u64)> + '_ {
+        self.records.iter().flat_map(|(object, record)| {
+            let leases = record.leases().iter();
+            leases.map(|lease| (object.file_system, lease.client, lease.space))
+        })
     }
 
     /// Returns true if the two clients are equal or have the same origin: rule 13 counts the
@@ -553,11 +605,20 @@ impl Table {
             .filter(|(_, leases, _)| !leases.is_empty())
     }
 
-    /// Audits the whole state.
+    /// Audits the whole state of a table with one shard.
     ///
     /// # Panics
     /// Panics if the state is inconsistent or exceeds its limits.
     pub fn check(&self) {
+        self.check_records();
+        self.shares.check(self.reservations());
+    }
+
+    /// Audits the state of a shard.
+    ///
+    /// # Panics
+    /// Panics if the state is inconsistent or exceeds its limits.
+    pub fn check_records(&self) {
         assert!(self.common.leases <= self.common.leases_max, "leases are bounded");
         assert_eq!(self.due.len(), self.records.len(), "each record has a due time");
         let mut leases = 0;
@@ -568,23 +629,19 @@ impl Table {
             leases += record.leases().len();
         }
         assert_eq!(leases, self.common.leases, "leases are counted");
-        let reserved = self.records.iter().flat_map(|(object, record)| {
-            let leases = record.leases().iter();
-            leases.map(|lease| (object.file_system, lease.client, lease.space))
-        });
-        self.common.shares.check(reserved, |client| self.common.delays.origin(client));
     }
 
     /// Applies a change to a record, if the record exists, and then its consequences.
     fn at(
         &mut self,
-        now: Time,
         object: Object,
-        effects: &mut Vec<Effect>,
+        step: &mut Step<'_>,
         change: impl FnOnce(&mut Record, &mut Turn<'_>),
     ) {
         let Some(record) = self.records.get_mut(&object) else { return };
-        let mut turn = Turn { now, object, common: &mut self.common, effects };
+        let Step { now, ref mut shared, ref mut effects } = *step;
+        let common = &mut self.common;
+        let mut turn = Turn { now, object, common, shared: &mut **shared, effects };
         record.end(&mut turn);
         change(record, &mut turn);
         record.settle(&mut turn);
@@ -611,73 +668,43 @@ impl Table {
         }
     }
 
-    fn look_at_due(&mut self, now: Time, effects: &mut Vec<Effect>) {
+    fn look_at_due(&mut self, step: &mut Step<'_>) {
+        let now = step.now;
         for _ in 0..DUE_AT_ONCE_MAX {
             match self.due.first() {
                 Some((time, object)) if *time <= now => {
                     let object = *object;
-                    self.at(now, object, effects, |_, _| ());
+                    self.at(object, step, |_, _| ());
                 }
                 _ => break,
             }
         }
-        let Common { forgotten, delays, shares, .. } = &mut self.common;
+        let Common { forgotten, delays, .. } = &mut self.common;
         forgotten.retain(|client, until| {
             let is_waited_for = *until > now;
             if !is_waited_for {
-                shares.moved(*client, delays.origin(*client), None);
+                step.shared.shares().forget(*client);
                 delays.forget(*client);
             }
             is_waited_for
         });
     }
 
-    fn reconnected(&mut self, now: Time, client: Client, effects: &mut Vec<Effect>) {
+    fn reconnected(&mut self, client: Client, step: &mut Step<'_>) {
         for object in self.busy.clone() {
-            self.at(now, object, effects, |record, turn| record.send_again(client, turn));
+            self.at(object, step, |record, turn| record.send_again(client, turn));
         }
     }
 
     /// Rule 15: the leases of the client are void at once. The table removes each lease when it
     /// examines the lease's record.
-    fn forgotten(&mut self, now: Time, client: Client, effects: &mut Vec<Effect>) {
+    fn forgotten(&mut self, client: Client, step: &mut Step<'_>) {
         let terms = self.common.terms;
-        let last = now + terms.waited(terms.longest_term) + terms.slack_max;
+        let last = step.now + terms.waited(terms.longest_term) + terms.slack_max;
         self.common.forgotten.insert(client, last);
         for object in self.busy.clone() {
-            self.at(now, object, effects, |_, _| ());
+            self.at(object, step, |_, _| ());
         }
-    }
-}
-
-/// The context in which one event changes one record.
-struct Turn<'a> {
-    now: Time,
-    object: Object,
-    common: &'a mut Common,
-    effects: &'a mut Vec<Effect>,
-}
-
-impl Turn<'_> {
-    /// Reserves bytes for a client.
-    fn reserve(&mut self, client: Client, bytes: u64) {
-        let Common { shares, delays, .. } = &mut *self.common;
-        shares.reserve(self.object.file_system, (client, delays.origin(client)), bytes);
-    }
-
-    /// Frees bytes that were reserved for a client.
-    fn give_back(&mut self, client: Client, bytes: u64) {
-        let Common { shares, delays, .. } = &mut *self.common;
-        shares.give_back(self.object.file_system, (client, delays.origin(client)), bytes);
-    }
-
-    /// Rule 13: returns the most bytes that a client's lease on the object may reserve; `has` is
-    /// the number of bytes that the lease has already reserved. The holder of a reclaimed lease
-    /// relies on all bytes of that lease.
-    fn most_space(&self, client: Client, ask: &Ask, has: u64) -> u64 {
-        let share = self.common.share(self.object.file_system, client, has);
-        let reclaims = ask.reclaim && self.common.recovery == Some(Phase::Reclaims);
-        if reclaims { share.unreserved } else { share.least() }
     }
 }
 
@@ -690,16 +717,6 @@ struct Moment {
 }
 
 impl Common {
-    fn share(&self, file_system: FileSystemId, client: Client, has: u64) -> Share {
-        self.shares.share(file_system, (client, self.delays.origin(client)), has)
-    }
-
-    /// Records the origin of a client.
-    fn met(&mut self, client: Client, origin: Origin) {
-        self.shares.moved(client, self.delays.origin(client), Some(origin));
-        self.delays.met(client, origin);
-    }
-
     const fn moment(&self, now: Time) -> Moment {
         Moment { now, terms: self.terms, backlog: self.backlog }
     }

@@ -41,6 +41,17 @@ const FORGIVEN: u32 = 8;
 /// least charge is forgotten.
 const ORIGINS_MAX: usize = 1 << 12;
 
+/// A time interval in which a client has delayed other callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// The client.
+    pub client: Client,
+    /// The start of the interval.
+    pub since: Time,
+    /// The end of the interval.
+    pub end: Time,
+}
+
 /// The charges of clients and of origins.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delays {
@@ -91,15 +102,30 @@ impl Delays {
         self.clients.remove(&client);
     }
 
-    /// Charges a client for a lease that was returned or expired at `end`. The recall was sent at
-    /// `sent`, and the client last wrote at `wrote`.
-    pub(super) fn gave_back(&mut self, end: Time, client: Client, (sent, wrote): (Time, Time)) {
+    /// Charges a client for a lease that was returned or expired at `end`, and returns the charge,
+    /// if any. The recall was sent at `sent`, and the client last wrote at `wrote`.
+    pub(super) fn gave_back(
+        &mut self,
+        end: Time,
+        client: Client,
+        (sent, wrote): (Time, Time),
+    ) -> Option<Charge> {
         // Rule 1: the charge begins a short time after the first EVICT and after the client's last
         // WRITE, so a client is not charged while it writes back its changes.
         let since = sent.max(wrote) + PROMPT;
-        if since >= end {
-            return;
+        let charge = (since < end).then_some(Charge { client, since, end })?;
+        self.charge(charge);
+        Some(charge)
+    }
+
+    /// Records a charge of another shard, unless this shard has forgotten the client.
+    pub(super) fn charge_known(&mut self, charge: Charge) {
+        if self.met.contains_key(&charge.client) {
+            self.charge(charge);
         }
+    }
+
+    fn charge(&mut self, Charge { client, since, end }: Charge) {
         self.clients.entry(client).or_default().add(since, end);
         if let Some(origin) = self.met.get(&client) {
             self.origins.entry(*origin).or_default().add(since, end);

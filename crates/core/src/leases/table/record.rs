@@ -305,7 +305,7 @@ impl Record {
             lease.space -= used;
             turn.give_back(lease.client, used);
         }
-        turn.common.shares.was_written(turn.object.file_system, outcome.used);
+        turn.was_written(outcome.used);
         if outcome.void
             && let Some(serial) = ended.granted
         {
@@ -659,7 +659,7 @@ impl Record {
         // Rule 2: a term of zero becomes the default term, and a term above the longest is reduced.
         let term = turn.common.terms.clamp(ask.term);
         let end = turn.now + turn.common.waited(term);
-        let most = turn.most_space(client, &ask, own.map_or(0, |lease| lease.space));
+        let space = turn.permitted_space(client, &ask, own.map_or(0, |lease| lease.space));
         // A cachable lease stays cachable when it is renewed, even if other clients now share the
         // object: the holder learns of the sharing only from a recall.
         let renewed = own.filter(|lease| lease.cachable);
@@ -667,7 +667,7 @@ impl Record {
             // Rule 3: a renewal keeps the serial and never shortens or weakens the lease.
             Some(lease) => {
                 let kind = turn.common.upgraded(lease.kind, ask.kind);
-                let space = lease.space.max(ask.space.min(most));
+                let space = lease.space.max(space);
                 Lease { kind, end: lease.end.max(end), space, ..lease }
             }
             None => Lease {
@@ -679,7 +679,7 @@ impl Record {
                 serial: turn.common.serial(),
                 end,
                 last_write: own.map_or(Time::ZERO, |lease| lease.last_write),
-                space: if shared { 0 } else { ask.space.min(most) },
+                space: if shared { 0 } else { space },
             },
         };
         let Lease { cachable, serial, space, .. } = lease;
@@ -729,7 +729,7 @@ impl Record {
                         // charge ends at `due` if that is later.
                         let end = lease.over_at(moment).max(*due).min(turn.now);
                         let times = (sent.since, lease.last_write);
-                        turn.common.delays.gave_back(end, lease.client, times);
+                        turn.gave_back(end, lease.client, times);
                     }
                     busy.evictions.retain(|sent| !sent.is_of(lease));
                     busy.inquiry.take_if(|sent| sent.is_of(lease));

@@ -54,20 +54,22 @@ struct Room {
     reserved: u64,
 }
 
-/// The bytes that leases have reserved.
+/// The bytes that the leases of a table have reserved.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shares {
+pub struct Shares {
     /// The free and reserved bytes of each exported file system.
     rooms: BTreeMap<FileSystemId, Room>,
     /// The number of reserved bytes of each client that has reserved any.
     clients: BTreeMap<(FileSystemId, Client), u64>,
     /// The number of reserved bytes of each origin that has reserved any.
     origins: BTreeMap<(FileSystemId, Origin), u64>,
+    /// The origin of each client.
+    met: BTreeMap<Client, Origin>,
 }
 
 impl Shares {
-    /// Records the number of free bytes.
-    pub(super) fn has_free(&mut self, file_system: FileSystemId, bytes: u64) {
+    /// Records the number of free bytes of a file system, including reserved bytes.
+    pub fn has_free(&mut self, file_system: FileSystemId, bytes: u64) {
         self.rooms.entry(file_system).or_default().free = bytes;
     }
 
@@ -77,41 +79,52 @@ impl Shares {
         room.free = room.free.saturating_sub(bytes);
     }
 
-    /// Returns the number of reserved bytes of a file system.
-    pub(super) fn reserved(&self, file_system: FileSystemId) -> u64 {
+    /// Returns the number of reserved bytes of a file system, which writes of other callers must
+    /// leave free.
+    #[must_use]
+    pub fn reserved(&self, file_system: FileSystemId) -> u64 {
         self.rooms.get(&file_system).map_or(0, |room| room.reserved)
     }
 
-    /// Reserves bytes for a client of an origin.
-    pub(super) fn reserve(
-        &mut self,
-        file_system: FileSystemId,
-        (client, origin): (Client, Option<Origin>),
-        bytes: u64,
-    ) {
+    /// Returns the number of reserved bytes of all file systems.
+    #[must_use]
+    pub fn reserved_of_all(&self) -> u64 {
+        self.rooms.values().fold(0, |all, room| all.saturating_add(room.reserved))
+    }
+
+    /// Records the origin of a client. The bytes that the client has reserved count for its latest
+    /// origin.
+    pub(super) fn met(&mut self, client: Client, origin: Origin) {
+        let before = self.met.insert(client, origin);
+        self.moved(client, before, Some(origin));
+    }
+
+    /// Forgets the origin of a client.
+    pub(super) fn forget(&mut self, client: Client) {
+        let before = self.met.remove(&client);
+        self.moved(client, before, None);
+    }
+
+    /// Reserves bytes for a client.
+    pub(super) fn reserve(&mut self, file_system: FileSystemId, client: Client, bytes: u64) {
         self.rooms.entry(file_system).or_default().reserved += bytes;
         add(&mut self.clients, (file_system, client), bytes);
-        if let Some(origin) = origin {
-            add(&mut self.origins, (file_system, origin), bytes);
+        if let Some(origin) = self.met.get(&client) {
+            add(&mut self.origins, (file_system, *origin), bytes);
         }
     }
 
-    /// Frees bytes that were reserved for a client of an origin.
-    pub(super) fn give_back(
-        &mut self,
-        file_system: FileSystemId,
-        (client, origin): (Client, Option<Origin>),
-        bytes: u64,
-    ) {
+    /// Frees bytes that were reserved for a client.
+    pub(super) fn give_back(&mut self, file_system: FileSystemId, client: Client, bytes: u64) {
         self.rooms.entry(file_system).or_default().reserved -= bytes;
         subtract(&mut self.clients, (file_system, client), bytes);
-        if let Some(origin) = origin {
-            subtract(&mut self.origins, (file_system, origin), bytes);
+        if let Some(origin) = self.met.get(&client) {
+            subtract(&mut self.origins, (file_system, *origin), bytes);
         }
     }
 
     /// Counts the reserved bytes of a client under another origin.
-    pub(super) fn moved(&mut self, client: Client, from: Option<Origin>, to: Option<Origin>) {
+    fn moved(&mut self, client: Client, from: Option<Origin>, to: Option<Origin>) {
         if from == to {
             return;
         }
@@ -127,15 +140,11 @@ impl Shares {
     }
 
     /// Rule 13: returns the bounds of a client's lease that has `has` bytes reserved already.
-    pub(super) fn share(
-        &self,
-        file_system: FileSystemId,
-        (client, origin): (Client, Option<Origin>),
-        has: u64,
-    ) -> Share {
+    #[must_use]
+    pub fn share(&self, file_system: FileSystemId, client: Client, has: u64) -> Share {
         let Room { free, reserved } = self.rooms.get(&file_system).copied().unwrap_or_default();
-        let taken = match origin {
-            Some(origin) => self.origins.get(&(file_system, origin)),
+        let taken = match self.met.get(&client) {
+            Some(origin) => self.origins.get(&(file_system, *origin)),
             None => self.clients.get(&(file_system, client)),
         };
         let (of_others, of_all_others) = (taken.map_or(0, |taken| taken - has), reserved - has);
@@ -151,14 +160,10 @@ impl Shares {
     ///
     /// # Panics
     /// Panics if a count is wrong.
-    pub(super) fn check(
-        &self,
-        leases: impl Iterator<Item = (FileSystemId, Client, u64)>,
-        origin_of: impl Fn(Client) -> Option<Origin>,
-    ) {
-        let mut counted = Self::default();
+    pub fn check(&self, leases: impl Iterator<Item = (FileSystemId, Client, u64)>) {
+        let mut counted = Self { met: self.met.clone(), ..Self::default() };
         for (file_system, client, bytes) in leases {
-            counted.reserve(file_system, (client, origin_of(client)), bytes);
+            counted.reserve(file_system, client, bytes);
         }
         assert_eq!(counted.clients, self.clients, "space is counted by client");
         assert_eq!(counted.origins, self.origins, "space is counted by origin");

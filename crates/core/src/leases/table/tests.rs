@@ -44,7 +44,7 @@ fn dialogues() {
 /// SECONDS] [space BYTES] [mute]]`, `vacate TICKET`, `done TICKET [used BYTES] [void]`, `given-up
 /// TICKET`, `received CLIENT SERIAL`, `returned CLIENT SERIAL [open read|write]`, `reported CLIENT
 /// SERIAL round ROUND [size BYTES]`, `met CLIENT ORIGIN`, `reconnected|forgotten CLIENT`, `gone`,
-/// `backlog yes|no`, `space BYTES`, `reclaimed`, `opened` and `tick`; each may end with `of
+/// `charged CLIENT from SECONDS to SECONDS`, `backlog yes|no`, `space BYTES`, `reclaimed`, `opened` and `tick`; each may end with `of
 /// OBJECT`. `restart`, `full-at LEASES`, `leases`, `cached CLIENT` and `own CLIENT [since SERIAL]`
 /// are no events.
 fn event(words: &[&str]) -> Event {
@@ -80,11 +80,82 @@ fn event(words: &[&str]) -> Event {
         "gone" => Event::Gone(object),
         "backlog" => Event::Backlog(words[1] == "yes"),
         "space" => Event::Space(FileSystemId(0), number(1)),
+        "charged" => {
+            let at = |name| Time::ZERO + Duration::from_secs(value(words, name).expect("a time"));
+            Event::Charged(Charge { client: client(), since: at("from"), end: at("to") })
+        }
         "reclaimed" => Event::Reclaimed,
         "opened" => Event::Opened,
         "tick" => Event::Tick,
         other => panic!("no such event: {other}"),
     }
+}
+
+/// The shared state of two shards.
+#[derive(Default)]
+struct Both {
+    shares: Shares,
+    charges: Vec<Charge>,
+}
+
+impl Shared for Both {
+    fn shares(&mut self) -> &mut Shares {
+        &mut self.shares
+    }
+
+    fn charged(&mut self, charge: Charge) {
+        self.charges.push(charge);
+    }
+}
+
+/// Rule 22: a share that each shard computed from its own leases would permit each client the whole
+/// share at each shard.
+#[test]
+fn shards_bound_reserved_bytes_together() {
+    let mut shards = [0, 1].map(|_| Table::new(Terms::DEFAULT, 100, 0, false));
+    let (mut both, mut effects) = (Both::default(), Vec::new());
+    let mut step = |shard: usize, words: &str, both: &mut Both| {
+        let words: Vec<&str> = words.split(' ').collect();
+        shards[shard].step_shared(Time::ZERO, event(&words), both, &mut effects);
+        both.shares.check(shards.iter().flat_map(Table::reservations));
+        core::mem::take(&mut effects).iter().map(told).collect::<Vec<_>>()
+    };
+    step(0, "space 800", &mut both);
+    for (shard, client) in [(0, 1), (1, 2)] {
+        step(shard, &format!("met {client} 7"), &mut both);
+    }
+    for object in 1..=2 {
+        let call = format!("call {object} by 1 write ask write space 100 of {object}");
+        let told = step(0, &call, &mut both);
+        assert_eq!(told, [format!("run {object} granted Write {object} for 30 space 100")]);
+    }
+    let told = step(1, "call 3 by 2 write ask write space 100 of 3", &mut both);
+    assert_eq!(told, ["run 3 granted Write 1 for 30"], "the origin has used its share");
+    assert_eq!(both.shares.reserved(FileSystemId(0)), 200);
+    step(0, "gone of 1", &mut both);
+    step(1, "done 3 of 3", &mut both);
+    let told = step(1, "call 4 by 2 write ask write space 100 of 3", &mut both);
+    assert_eq!(told, ["run 4 granted Write 1 for 30 space 100"], "the other shard freed it");
+}
+
+/// Rule 22: the shard at which a client delayed a caller reports the charge.
+#[test]
+fn charges_are_reported_to_the_other_shards() {
+    let mut shard = Table::new(Terms::DEFAULT, 100, 0, false);
+    let (mut both, mut effects) = (Both::default(), Vec::new());
+    let mut step = |seconds: u64, words: &str, both: &mut Both| {
+        let words: Vec<&str> = words.split(' ').collect();
+        let now = Time::ZERO + Duration::from_secs(seconds);
+        shard.step_shared(now, event(&words), both, &mut effects);
+    };
+    step(0, "met 1 70", &mut both);
+    step(0, "call 1 by 1 read ask read", &mut both);
+    step(0, "done 1", &mut both);
+    step(1, "call 2 write", &mut both);
+    assert_eq!(both.charges, []);
+    step(9, "returned 1 1", &mut both);
+    let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+    assert_eq!(both.charges, [Charge { client: Client(1), since: at(2), end: at(9) }]);
 }
 
 /// Returns the table's result about the lease under which a client caches an object.
