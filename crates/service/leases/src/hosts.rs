@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leasehold_base::units::Time;
 use leasehold_core::leases::clients::{Name, Refusal};
-use leasehold_core::leases::{Client, Kind, Open, Serial, table};
+use leasehold_core::leases::{Client, Kind, Open, table};
 use leasehold_fs::{ExportId, ObjectId};
 
 use super::{Leases, Way};
@@ -22,44 +22,37 @@ impl Leases {
         way: Way,
         host: IpAddr,
     ) -> Result<Client, Refusal> {
-        let who = (Name(self.handles.name_of(host)), 0);
-        self.with(now, |state, outs| {
-            let epoch = state.clients.epoch();
-            let client = state.clients.admit(state.now, who, epoch)?;
-            state.heard(client, way, outs);
-            Ok(client)
-        })
+        self.admit_of_epoch(now, way, (Name(self.handles.name_of(host)), 0), self.epoch)
     }
 
     /// Returns true if a host may have had leases before the server restarted.
     #[must_use]
     pub fn waits_for_host(&self, host: IpAddr) -> bool {
         let name = Name(self.handles.name_of(host));
-        let state = self.lock();
-        state.clients.missing().is_some_and(|mut missing| missing.any(|one| one == name))
+        let registry = self.registry();
+        registry.clients.missing().is_some_and(|mut missing| missing.any(|one| one == name))
     }
 
     /// Records that a host has returned a recalled lease. NQNFS does not report if the file is
     /// still open, so the server assumes that a writer continues to write.
     pub fn vacated(self: &Arc<Self>, now: Time, host: IpAddr, handle: (ExportId, ObjectId)) {
         let who = (Name(self.handles.name_of(host)), 0);
-        self.with(now, |state, outs| {
-            let epoch = state.clients.epoch();
-            let (Ok(client), Some(object)) =
-                (state.clients.admit(state.now, who, epoch), state.names.object(&handle))
-            else {
-                return;
-            };
+        let client =
+            self.register(now, |registry, _| registry.clients.admit(registry.now, who, self.epoch));
+        let (Ok(client), Some(object)) = (client, self.common.handles.object(&handle)) else {
+            return;
+        };
+        self.on(object, |shard, effects| {
             // A late duplicate of VACATED refers to a lease that no longer exists. The message
             // therefore ends only a lease that the server has recalled.
-            let is_meant = |lease: &&table::Lease| lease.client == client && lease.evicted;
-            let Some(lease) = state.table.leases(object).iter().find(is_meant) else { return };
+            let recalled = shard.lease_of(object, client).filter(|lease| lease.evicted);
+            let Some(lease) = recalled else { return };
             let open = match lease.kind {
                 Kind::Read => Open::Read,
                 Kind::Write => Open::Write,
             };
-            let serial: Serial = lease.serial;
-            state.step(table::Event::Returned(client, object, serial, open), outs);
+            let returned = table::Event::Returned(client, object, lease.serial, open);
+            shard.step(returned, effects);
         });
     }
 }

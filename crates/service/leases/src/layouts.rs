@@ -7,10 +7,11 @@
 use leasehold_core::leases::{Client, Kind, Modrev, Object, Serial};
 use leasehold_fs::{ExportId, ObjectId};
 
-use super::{Leases, State};
+use super::Leases;
+use crate::shard::{SHARDS, Shard};
 
-/// The maximum number of layouts for writing.
-const LAYOUTS_MAX: usize = 1 << 16;
+/// The maximum number of layouts for writing of one shard; all shards together have 2^16.
+const LAYOUTS_MAX: usize = (1 << 16) / SHARDS;
 
 /// The maximum number of layouts that one search for a layout with an ended lease visits.
 const LOOKED_AT_MAX: usize = 64;
@@ -41,51 +42,51 @@ impl Leases {
     /// Records that a client writes a file directly under the lease that it holds; `modrev` is the
     /// file's current modrev.
     pub(super) fn lay_out(&self, object: Object, laid_out: LaidOut, modrev: Modrev) -> Begun {
-        let mut state = self.lock();
-        if state.layouts.len() >= LAYOUTS_MAX && !state.layouts.contains_key(&object) {
-            let over = state.layouts.iter().take(LOOKED_AT_MAX).find(|(object, (other, _))| {
-                other.export == laid_out.export && !state.goes_on(**object, other)
+        let mut shard = self.shard(object);
+        if shard.layouts.len() >= LAYOUTS_MAX && !shard.layouts.contains_key(&object) {
+            let over = shard.layouts.iter().take(LOOKED_AT_MAX).find(|(object, (other, _))| {
+                other.export == laid_out.export && !shard.goes_on(**object, other)
             });
             return over.map_or(Begun::Never, |(object, (over, _))| Begun::After(*object, *over));
         }
-        let told = state.layouts.get(&object).filter(|(told, _)| *told == laid_out);
+        let told = shard.layouts.get(&object).filter(|(told, _)| *told == laid_out);
         let since = told.map_or(modrev, |(_, since)| *since);
-        state.layouts.insert(object, (laid_out, since));
+        shard.layouts.insert(object, (laid_out, since));
         Begun::Now
     }
 
     /// Returns the layout for writing of a file, if one exists.
     pub(super) fn laid_out(&self, object: Object) -> Option<LaidOut> {
-        self.lock().layouts.get(&object).map(|(laid_out, _)| *laid_out)
+        self.shard(object).layouts.get(&object).map(|(laid_out, _)| *laid_out)
     }
 
     /// Returns the modrev of a file at the start of this layout.
     pub(super) fn laid_out_since(&self, object: Object, laid_out: &LaidOut) -> Option<Modrev> {
-        let state = self.lock();
-        let told = state.layouts.get(&object).filter(|(told, _)| told == laid_out);
+        let shard = self.shard(object);
+        let told = shard.layouts.get(&object).filter(|(told, _)| told == laid_out);
         told.map(|(_, since)| *since)
     }
 
     /// Returns the layout under which a client writes a file, if the lease of that layout has
     /// ended. The caller must end the layout.
     pub(super) fn to_be_recalled(&self, object: Object) -> Option<LaidOut> {
-        let state = self.lock();
-        let told = state.layouts.get(&object).map(|(laid_out, _)| *laid_out);
-        told.filter(|laid_out| !state.goes_on(object, laid_out))
+        let shard = self.shard(object);
+        let told = shard.layouts.get(&object).map(|(laid_out, _)| *laid_out);
+        told.filter(|laid_out| !shard.goes_on(object, laid_out))
     }
 
     /// Removes an ended layout, unless another one has replaced it.
     pub(super) fn recalled(&self, object: Object, laid_out: &LaidOut) {
-        let mut state = self.lock();
-        if state.layouts.get(&object).is_some_and(|(told, _)| told == laid_out) {
-            state.layouts.remove(&object);
+        let mut shard = self.shard(object);
+        if shard.layouts.get(&object).is_some_and(|(told, _)| told == laid_out) {
+            shard.layouts.remove(&object);
         }
     }
 
     /// Returns a client's lease on an object if the lease is of this kind and the client may cache.
     pub(super) fn cachable(&self, object: Object, client: Client, kind: Kind) -> Option<Serial> {
-        let state = self.lock();
-        let leases = state.table.leases(object).iter();
+        let shard = self.shard(object);
+        let leases = shard.table.leases(object).iter();
         let mut own = leases.filter(|lease| lease.client == client && lease.cachable);
         own.find(|lease| lease.kind == kind).map(|lease| lease.serial)
     }
@@ -98,16 +99,11 @@ impl Leases {
         client: Client,
         since: Option<Serial>,
     ) -> bool {
-        self.lock().table.is_own_change(object, client, since)
+        self.shard(object).table.is_own_change(object, client, since)
     }
 }
 
-impl State {
-    /// Removes the layout of a removed file.
-    pub(super) fn forget_layout(&mut self, object: Object) {
-        self.layouts.remove(&object);
-    }
-
+impl Shard {
     /// Returns true if the lease of a layout still exists.
     fn goes_on(&self, object: Object, laid_out: &LaidOut) -> bool {
         self.table.leases(object).iter().any(|lease| {

@@ -523,7 +523,7 @@ impl LeasedStore {
     /// Waits for the exclusive right to write a guarded object. For a client with leases, reads the
     /// change time of the object again, because an earlier writer may have changed the object, and
     /// refuses late data.
-    async fn alone(&self, held: &mut Held) -> Result<super::Alone, FsError> {
+    async fn alone(&self, held: &mut Held) -> Result<crate::writing::Alone, FsError> {
         let alone = self.leases.alone(held.turn.object).await;
         if let Some(asked) = self.asked() {
             self.look_again(held).await?;

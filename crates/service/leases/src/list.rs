@@ -7,12 +7,13 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use futures_channel::oneshot;
 use leasehold_base::units::Time;
+use leasehold_core::leases::Client;
 use leasehold_core::leases::clients::{self, Name};
-use leasehold_core::leases::{Client, Ticket};
 
-use super::{Leases, Outs, State, Waiting};
+use super::Leases;
+use crate::effects::Effects;
+use crate::registry::Registry;
 
 /// The time for which the server replies to lease requests with a retry status while earlier calls
 /// without lease enforcement still run. After this time the requests run without a grant, so that a
@@ -56,22 +57,30 @@ impl Leases {
     /// Waits until the stable list contains the client if necessary, and returns the permission of
     /// the client's call to request leases.
     pub async fn may_ask(self: &Arc<Self>, client: Client) -> Admission {
-        let asked = self.with(Time::ZERO, |state, outs| {
-            if let Some(admission) = state.drained() {
-                return Err(admission);
-            }
-            let (ticket, receiver) = state.await_list(client).ok_or(Admission::Declined)?;
-            state.registry(clients::Event::Asks(client, ticket), outs);
-            state.be_patient(ticket);
-            Ok(receiver)
-        });
-        match asked {
-            Ok(receiver) => match receiver.await {
-                Ok(true) => Admission::Allowed,
-                Ok(false) | Err(_) => Admission::Declined,
-            },
-            Err(admission) => admission,
+        if let Some(admission) = self.until_drained() {
+            return admission;
         }
+        if self.admissions.is_listed(client) {
+            return Admission::Allowed;
+        }
+        let receiver = self.register(Time::ZERO, |registry, effects| {
+            let (ticket, receiver) = registry.await_list(client, &self.common)?;
+            registry.step(clients::Event::Asks(client, ticket), effects);
+            registry.bound_wait(ticket);
+            Some(receiver)
+        });
+        let Some(receiver) = receiver else { return Admission::Declined };
+        match receiver.await {
+            Ok(true) => Admission::Allowed,
+            Ok(false) | Err(_) => Admission::Declined,
+        }
+    }
+
+    /// Returns the answer to a lease request while calls without lease enforcement may still run.
+    fn until_drained(&self) -> Option<Admission> {
+        let since = self.draining.since()?;
+        let is_long = self.common.now().since(since) >= DRAIN_PATIENCE;
+        Some(if is_long { Admission::Declined } else { Admission::Later })
     }
 
     /// Starts a write of the stable list, which may block in another thread. The callback in that
@@ -81,7 +90,7 @@ impl Leases {
     pub(super) fn write_list(self: &Arc<Self>, write: &ListWrite) {
         let leases = Arc::clone(self);
         let done = move |is_written: bool| {
-            leases.lock().writes.ended = Some(is_written);
+            leases.registry().writes.ended = Some(is_written);
             if let Some(post) = leases.post.get() {
                 post.hurry();
             }
@@ -92,31 +101,15 @@ impl Leases {
         }
         // A ledger may write synchronously and call `done` before `write` returns. An empty step
         // then processes the result.
-        if self.lock().writes.ended.is_some() {
-            self.with(Time::ZERO, |_, _| ());
+        if self.registry().writes.ended.is_some() {
+            self.register(Time::ZERO, |_, _| ());
         }
     }
 }
 
-impl State {
-    /// Returns the answer to a lease request while calls without lease enforcement may still run.
-    fn drained(&mut self) -> Option<Admission> {
-        if !self.is_draining() {
-            return None;
-        }
-        let is_long = self.now.since(self.draining_since) >= DRAIN_PATIENCE;
-        Some(if is_long { Admission::Declined } else { Admission::Later })
-    }
-
-    /// Records a call that waits for a write of the stable list. Returns None if too many calls
-    /// wait.
-    fn await_list(&mut self, client: Client) -> Option<(Ticket, oneshot::Receiver<bool>)> {
-        let (sender, receiver) = oneshot::channel();
-        Some((self.keep_waiting(Waiting::List(client, sender)).ok()?, receiver))
-    }
-
+impl Registry {
     /// Reports the result of a finished write to the clients that waited for it.
-    pub(super) fn take_written(&mut self, outs: &mut Outs) {
+    pub(super) fn take_written(&mut self, effects: &mut Effects) {
         let Some(is_written) = self.writes.ended.take() else { return };
         for (name, instance) in self.writes.under_way.take().unwrap_or_default() {
             let event = if is_written {
@@ -124,7 +117,7 @@ impl State {
             } else {
                 clients::Event::NotListed(name, instance)
             };
-            self.registry(event, outs);
+            self.step(event, effects);
         }
     }
 

@@ -7,13 +7,14 @@ use core::task::{Context, Poll, ready};
 use std::sync::Arc;
 
 use futures_channel::oneshot;
-use leasehold_base::units::{FileTime, Time};
+use leasehold_base::units::FileTime;
 use leasehold_core::leases::clients;
 use leasehold_core::leases::table::{self, Access, Ask, Outcome, Run};
 use leasehold_core::leases::{Client, Kind, Modrev, Object, Serial, Ticket};
 use leasehold_fs::{ExportId, FsError, ObjectId};
 
-use super::{LeaseWaits, Leases, Outs, State};
+use super::{LeaseWaits, Leases};
+use crate::shard::Shard;
 
 /// The access of a call to an object.
 #[derive(Clone, Copy, Debug)]
@@ -65,34 +66,40 @@ impl Turn {
     /// object after the call read the attributes.
     pub(super) fn ask(leases: &Arc<Leases>, wanted: &Wanted) -> Result<Self, FsError> {
         let Wanted { object, export, identity, named, access, client, ask, beside, .. } = *wanted;
-        let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
-            let other = state.names.another(object, (export, identity));
+        let (ticket, receiver, names_lease, waits) = leases.on(object, |shard, effects| {
+            let other = shard.names.another(object, (export, identity));
             if other.is_some() && other != beside {
                 return Err(FsError::Delay);
             }
-            let (ticket, receiver) = state.park(object)?;
+            let (ticket, receiver) = shard.park(object)?;
             if let (Some(client), Some(_)) = (client, ask) {
-                state.names.note(client, object, (export, identity, named));
+                let name = (export, identity, named);
+                let Shard { names, common, .. } = shard;
+                names.note(&common.handles, client, object, name);
             }
-            let under = state.under(wanted);
-            if access == Access::Write && under.is_some() {
-                // After a restart, a client may write under a lease that the server has forgotten,
-                // and further such writes may follow. The event records the time of the last such
-                // write, because the server stays in its grace period until no such write has
-                // arrived for a while.
-                state.registry(clients::Event::Wrote, outs);
-            }
+            let under = shard.under(wanted);
             let call = table::Call { ticket, object, client, access, under, ask };
-            state.step(table::Event::Call(call), outs);
-            if state.waiting.contains_key(&ticket) {
-                let LeaseWaits { clients, plain, .. } = &mut state.waits;
+            shard.step(table::Event::Call(call), effects);
+            let waits = shard.waits(ticket);
+            if waits {
+                let LeaseWaits { clients, plain, .. } = &mut shard.waits;
                 *if client.is_some() { clients } else { plain } += 1;
             }
-            if client.is_none_or(|client| state.repeats(client)) {
-                state.be_patient(ticket);
+            if client.is_none() {
+                shard.bound_wait(ticket);
             }
-            Ok((ticket, receiver))
+            Ok((ticket, receiver, access == Access::Write && under.is_some(), waits))
         })?;
+        if names_lease && leases.common.is_recovering() {
+            // After a restart, a client may write under a lease that the server has forgotten, and
+            // further such writes may follow. The event records the time of the last such write,
+            // because the server stays in its grace period until no such write has arrived for a
+            // while.
+            leases.progressed(clients::Event::Wrote);
+        }
+        if waits && client.is_some_and(|client| leases.registry().repeats(client)) {
+            leases.on(object, |shard, _| shard.bound_wait(ticket));
+        }
         let (leases, outcome) = (Arc::clone(leases), Outcome::default());
         let name = Some((export, identity));
         Ok(Self { leases, object, name, ticket, receiver, runs: false, outcome })
@@ -104,10 +111,10 @@ impl Turn {
     /// # Errors
     /// [`FsError::Delay`] if too many calls wait.
     pub(super) fn of_nobody(leases: &Arc<Leases>, object: Object) -> Result<Self, FsError> {
-        let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
-            let (ticket, receiver) = state.park(object)?;
-            state.step(table::Event::Vacate(object, ticket), outs);
-            state.be_patient(ticket);
+        let (ticket, receiver) = leases.on(object, |shard, effects| {
+            let (ticket, receiver) = shard.park(object)?;
+            shard.step(table::Event::Vacate(object, ticket), effects);
+            shard.bound_wait(ticket);
             Ok((ticket, receiver))
         })?;
         let (leases, outcome) = (Arc::clone(leases), Outcome::default());
@@ -138,34 +145,30 @@ impl Turn {
         before: Modrev,
         changed: FileTime,
     ) -> Modrev {
-        self.leases.with(Time::ZERO, |state, _| {
-            let now = state.now;
-            state.unacknowledged.changed(self.object, client);
-            state.modrevs.changed(now, self.object, before, changed)
+        self.leases.on(self.object, |shard, _| {
+            shard.unacknowledged.changed(self.object, client);
+            shard.modrevs.changed(shard.now, self.object, before, changed)
         })
     }
 
     /// Returns the kind of lease under which the caller may cache the object, if any.
     pub(super) fn cached(&self, client: Client) -> Option<Kind> {
-        let state = self.leases.lock();
-        let mut leases = state.table.leases(self.object).iter();
-        let own = leases.find(|lease| lease.client == client);
+        let shard = self.leases.shard(self.object);
+        let own = shard.lease_of(self.object, client);
         own.filter(|lease| lease.cachable).map(|lease| lease.kind)
     }
 
     /// Returns true if the lease with this lease sequence number still exists.
     pub(super) fn stands(&self, serial: Serial) -> bool {
-        let state = self.leases.lock();
-        let mut leases = state.table.leases(self.object).iter();
-        leases.any(|lease| lease.serial == serial)
+        self.leases.shard(self.object).stands(self.object, serial)
     }
 
     /// Drops all leases on a removed object, unless a new object has the same file id.
     pub(super) fn gone(&self) {
-        self.leases.with(Time::ZERO, |state, outs| {
-            let another = self.name.and_then(|name| state.names.another(self.object, name));
+        self.leases.on(self.object, |shard, effects| {
+            let another = self.name.and_then(|name| shard.names.another(self.object, name));
             if another.is_none() {
-                state.gone(self.object, outs);
+                shard.gone(self.object, effects);
             }
         });
     }
@@ -178,15 +181,15 @@ impl Drop for Turn {
         // ([`Leases::tell_settled`]). The code below handles only a guard that was sent before the
         // close.
         self.receiver.close();
-        self.leases.with(Time::ZERO, |state, outs| {
-            let waits = state.waiting.remove(&ticket).is_some();
+        self.leases.on(object, |shard, effects| {
+            let waits = shard.forget_waiting(ticket);
             // The lease table may have sent the guard before the close, although the receiver was
             // never polled. Such a guard has begun, so it must be ended.
             let runs = self.runs || matches!(self.receiver.try_recv(), Ok(Some(Some(_))));
             if runs {
-                state.step(table::Event::Done(object, ticket, outcome), outs);
+                shard.step(table::Event::Done(object, ticket, outcome), effects);
             } else if waits {
-                state.step(table::Event::GivenUp(object, ticket), outs);
+                shard.step(table::Event::GivenUp(object, ticket), effects);
             }
         });
     }
@@ -195,16 +198,17 @@ impl Drop for Turn {
 impl Leases {
     /// Returns the object key of another object with the same file id.
     pub(super) fn another(&self, object: Object, name: (ExportId, ObjectId)) -> Option<ObjectId> {
-        self.lock().names.another(object, name)
+        self.shard(object).names.another(object, name)
     }
 
     /// Drops all leases on a former object, and forgets its handle, even if a new object has the
     /// same file id.
     pub(super) fn gone(self: &Arc<Self>, object: Object, name: (ExportId, ObjectId)) {
-        self.with(Time::ZERO, |state, outs| {
-            if state.names.object(&name) == Some(object) {
-                state.names.forget_name(object, &name);
-                state.gone(object, outs);
+        self.on(object, |shard, effects| {
+            let Shard { names, common, .. } = shard;
+            if common.handles.object(&name) == Some(object) {
+                names.forget_name(&common.handles, object, &name);
+                shard.gone(object, effects);
             }
         });
     }
@@ -217,32 +221,24 @@ impl Leases {
         changed: FileTime,
         upkeep: Option<(FileTime, FileTime)>,
     ) -> Modrev {
-        self.with(Time::ZERO, |state, _| {
-            let now = state.now;
+        self.on(object, |shard, _| {
+            let Shard { now, modrevs, unacknowledged, .. } = shard;
             // The store may have recorded more maintenance after the caller read the attributes.
             // The interval of maintenance counts only if it contains the change time that the
             // caller read.
             let upkeep = upkeep.filter(|(since, until)| (*since..=*until).contains(&changed));
-            let Some((since, _)) = upkeep else { return state.modrevs.seen(now, object, changed) };
-            let (before, after) = state.modrevs.seen_since(now, object, (since, changed));
-            state.unacknowledged.kept_up(object, before, after);
+            let Some((since, _)) = upkeep else { return modrevs.seen(*now, object, changed) };
+            let (before, after) = modrevs.seen_since(*now, object, (since, changed));
+            unacknowledged.kept_up(object, before, after);
             after
         })
     }
 }
 
-impl State {
-    fn gone(&mut self, object: Object, outs: &mut Outs) {
-        self.step(table::Event::Gone(object), outs);
-        self.forget_layout(object);
-    }
-
+impl Shard {
     /// Returns the lease that a call contains, or the lease that its client holds.
     fn under(&self, wanted: &Wanted) -> Option<Serial> {
-        let held = || {
-            let mut leases = self.table.leases(wanted.object).iter();
-            leases.find(|lease| Some(lease.client) == wanted.client).map(|lease| lease.serial)
-        };
+        let held = || Some(self.lease_of(wanted.object, wanted.client?)?.serial);
         match wanted.under {
             Under::Named(serial) => serial,
             Under::Held => held(),

@@ -8,8 +8,9 @@ use leasehold_core::leases::table::{self, Access, Call, Outcome};
 use leasehold_core::leases::{Kind, Object, Ticket};
 use leasehold_fs::{Disturbance, ExportId, Guard, ObjectId, Store};
 
+use super::Leases;
 use super::leased_store::guard;
-use super::{Leases, Waiting};
+use crate::shard::Waiting;
 
 /// A waiting local program, as the store and the object whose local-access interlock delays the
 /// program.
@@ -28,7 +29,7 @@ impl Leases {
         disturbance: Disturbance,
     ) {
         self.tell(now);
-        let object = self.lock().names.object(&(export, store.identity(&id)));
+        let object = self.common.handles.object(&(export, store.identity(&id)));
         let program = Program { store, id };
         match (object, disturbance) {
             (Some(object), Disturbance::Reads) => self.disturbed(object, program, Access::Read),
@@ -51,21 +52,19 @@ impl Leases {
 
     /// Returns the strongest kind of lease under which a client caches an object, if any.
     fn cached(&self, object: Object) -> Option<Kind> {
-        let state = self.lock();
-        let leases = state.table.leases(object).iter().filter(|lease| lease.cachable);
+        let shard = self.shard(object);
+        let leases = shard.table.leases(object).iter().filter(|lease| lease.cachable);
         leases.map(|lease| lease.kind).max()
     }
 
     /// Recalls the leases that conflict with the access of a local program. When the leases have
     /// ended, the program continues.
     pub(super) fn disturbed(self: &Arc<Self>, object: Object, program: Program, access: Access) {
-        self.with(Time::ZERO, |state, outs| {
-            let ticket = Ticket(state.next_ticket);
-            state.next_ticket += 1;
-            state.waiting.insert(ticket, Waiting::Program(object, program));
+        self.on(object, |shard, effects| {
+            let ticket = shard.keep_waiting(Waiting::Program(object, program));
             let call = Call { ticket, object, client: None, access, under: None, ask: None };
-            state.step(table::Event::Call(call), outs);
-            state.waits.programs += u64::from(state.waiting.contains_key(&ticket));
+            shard.step(table::Event::Call(call), effects);
+            shard.waits.programs += u64::from(shard.waits(ticket));
         });
     }
 
@@ -75,8 +74,8 @@ impl Leases {
         let _ = program.store.guard(&program.id, Guard::Nothing);
         let Some((object, ticket)) = ran else { return };
         let kept = self.cached(object).map(|kind| program.store.guard(&program.id, guard(kind)));
-        self.with(Time::ZERO, |state, outs| {
-            state.step(table::Event::Done(object, ticket, Outcome::default()), outs);
+        self.on(object, |shard, effects| {
+            shard.step(table::Event::Done(object, ticket, Outcome::default()), effects);
         });
         if kept.is_some_and(|kept| kept.is_err()) {
             self.disturbed(object, program, Access::Write);

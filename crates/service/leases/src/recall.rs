@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use leasehold_base::units::Time;
 use leasehold_core::leases::Object;
 use leasehold_core::leases::table;
 use leasehold_fs::{ExportId, ObjectId, Store};
@@ -42,16 +41,20 @@ impl Leases {
     /// Ends all leases on an object without notice to their holders.
     pub fn end(self: &Arc<Self>, export: ExportId, identity: ObjectId) {
         if let Some(object) = self.known(export, identity) {
-            self.with(Time::ZERO, |state, outs| state.step(table::Event::Gone(object), outs));
+            self.on(object, |shard, effects| shard.step(table::Event::Gone(object), effects));
         }
     }
 
     /// Returns an object on which a client may have a lease or a layout.
     fn known(&self, export: ExportId, identity: ObjectId) -> Option<Object> {
-        let state = self.lock();
         let is_it = |id, of| (of, id) == (export, identity);
-        let laid_out = || state.layouts.iter().find(|(_, (it, _))| is_it(it.id, it.export));
-        let known = state.names.object(&(export, identity));
-        known.or_else(|| laid_out().map(|(object, _)| *object))
+        let laid_out = || {
+            self.shards().find_map(|shard| {
+                let mut layouts = shard.layouts.iter();
+                let found = layouts.find(|(_, (it, _))| is_it(it.id, it.export));
+                found.map(|(object, _)| *object)
+            })
+        };
+        self.common.handles.object(&(export, identity)).or_else(laid_out)
     }
 }

@@ -9,13 +9,12 @@
 
 use core::future::poll_fn;
 use core::task::Poll;
-use std::collections::BinaryHeap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_channel::oneshot;
-use leasehold_base::units::{FileSystemId, Time};
-use leasehold_core::leases::table;
+use leasehold_base::units::FileSystemId;
 use leasehold_core::leases::{Client, Object};
 
 use super::Leases;
@@ -61,6 +60,17 @@ pub(super) struct Lacking {
     pub(super) is_of_share: bool,
 }
 
+/// The file systems on which a call reclaims reserved space, each with the other calls that wait for
+/// the end of that reclaim.
+#[derive(Default)]
+pub(super) struct Reclaims(Mutex<BTreeMap<FileSystemId, Vec<oneshot::Sender<()>>>>);
+
+impl Reclaims {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<FileSystemId, Vec<oneshot::Sender<()>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The call that reclaims space on a file system, until this value is dropped.
 struct Maker {
     leases: Arc<Leases>,
@@ -71,30 +81,28 @@ impl Drop for Maker {
     fn drop(&mut self) {
         // The drop of the senders wakes the waiting calls. The mutex is released before the drop,
         // because a woken call may acquire the mutex.
-        let waiting = self.leases.lock().making_room.remove(&self.file_system);
+        let waiting = self.leases.reclaims.lock().remove(&self.file_system);
         drop(waiting);
     }
 }
 
 impl Leases {
     /// Reports the free bytes of a file system to the lease table.
-    pub(super) fn has_space(self: &Arc<Self>, file_system: FileSystemId, bytes: u64) {
-        let event = table::Event::Space(file_system, bytes);
-        self.with(Time::ZERO, |state, outs| state.step(event, outs));
+    pub(super) fn has_space(&self, file_system: FileSystemId, bytes: u64) {
+        self.common.shares().has_free(file_system, bytes);
     }
 
     /// Returns the reserved bytes on an object's file system.
     pub(super) fn reserved(&self, object: Object, client: Option<Client>) -> Reserved {
-        let state = self.lock();
-        let leases = state.table.leases(object).iter();
+        let shard = self.shard(object);
         let (mut own, mut here) = (0_u64, 0_u64);
-        for lease in leases {
+        for lease in shard.table.leases(object) {
             here = here.saturating_add(lease.space);
             if Some(lease.client) == client {
                 own = own.saturating_add(lease.space);
             }
         }
-        let all = state.table.reserved_bytes(object.file_system);
+        let all = self.common.reserved(object.file_system);
         Reserved { own, elsewhere: all.saturating_sub(here) }
     }
 
@@ -107,7 +115,8 @@ impl Leases {
         (bytes, free): (u64, u64),
         reserved: &Reserved,
     ) -> Lacking {
-        let share = self.lock().table.share(object, client);
+        let has = self.shard(object).lease_of(object, client).map_or(0, |lease| lease.space);
+        let share = self.common.shares().share(object.file_system, client, has);
         let wanted = bytes.min(ROOM_AHEAD).min(share.of_lease);
         let of_disk = reserved.elsewhere.saturating_add(wanted).saturating_sub(free);
         let of_share = wanted.saturating_sub(share.least());
@@ -129,7 +138,7 @@ impl Leases {
         whose: Whose,
     ) -> bool {
         let file_system = object.file_system;
-        let waits = self.with(Time::ZERO, |state, _| match state.making_room.entry(file_system) {
+        let waits = match self.reclaims.lock().entry(file_system) {
             Entry::Vacant(place) => {
                 place.insert(Vec::new());
                 None
@@ -139,7 +148,7 @@ impl Leases {
                 waiting.get_mut().push(sender);
                 Some(receiver)
             }
-        });
+        };
         if let Some(waits) = waits {
             let _ = waits.await;
             return true;
@@ -170,32 +179,32 @@ impl Leases {
     /// Returns objects other than `but` whose leases together reserve the given bytes, least
     /// recently written first. Omits objects whose leases the server is already recalling.
     fn longest_unwritten(&self, but: Object, bytes: u64, whose: Whose) -> Vec<Object> {
-        let state = self.lock();
-        let is_meant = |client| match whose {
-            Whose::Anybodys => true,
-            Whose::Of(one) => state.table.share_room(one, client),
-        };
-        let reserved = state
-            .table
-            .iter()
-            .filter(|(object, ..)| *object != but && object.file_system == but.file_system)
-            .filter(|(_, leases, _)| !leases.iter().any(|lease| lease.evicted))
-            .filter(|(_, leases, _)| leases.iter().all(|lease| is_meant(lease.client)))
-            .filter_map(|(object, leases, _)| {
-                let space: u64 = leases.iter().map(|lease| lease.space).sum();
-                let last_write = leases.iter().map(|lease| lease.last_write).max()?;
-                (space > 0).then_some((last_write, object, space))
-            });
         // The top of the heap is the most recently written object, so `pop` removes it and the heap
-        // keeps the least recently written objects.
+        // keeps the least recently written objects of all shards.
         let mut longest = BinaryHeap::with_capacity(CALLED_BACK_MAX + 1);
-        for one in reserved {
-            longest.push(one);
-            if longest.len() > CALLED_BACK_MAX {
-                longest.pop();
+        for shard in self.shards() {
+            let is_meant = |client| match whose {
+                Whose::Anybodys => true,
+                Whose::Of(one) => shard.table.share_room(one, client),
+            };
+            let reserved = shard
+                .table
+                .iter()
+                .filter(|(object, ..)| *object != but && object.file_system == but.file_system)
+                .filter(|(_, leases, _)| !leases.iter().any(|lease| lease.evicted))
+                .filter(|(_, leases, _)| leases.iter().all(|lease| is_meant(lease.client)))
+                .filter_map(|(object, leases, _)| {
+                    let space: u64 = leases.iter().map(|lease| lease.space).sum();
+                    let last_write = leases.iter().map(|lease| lease.last_write).max()?;
+                    (space > 0).then_some((last_write, object, space))
+                });
+            for one in reserved {
+                longest.push(one);
+                if longest.len() > CALLED_BACK_MAX {
+                    longest.pop();
+                }
             }
         }
-        drop(state);
         let mut found = 0_u64;
         longest
             .into_sorted_vec()

@@ -14,10 +14,11 @@ use std::collections::{BTreeMap, VecDeque};
 use leasehold_core::leases::{Client, Modrev, Object, Serial};
 
 use super::Leases;
+use crate::shard::SHARDS;
 
-/// The maximum number of objects with a record. The server may refuse late data for an object
+/// The maximum number of objects of one shard with a record; all shards together have 2^16. The server may refuse late data for an object
 /// without a record, even if only its own client changed the object.
-const UNTOLD_MAX: usize = 1 << 16;
+const UNTOLD_MAX: usize = (1 << 16) / SHARDS;
 
 /// The latest unacknowledged changes of objects.
 #[derive(Debug, Default)]
@@ -119,7 +120,7 @@ impl Leases {
         under: (Client, Serial),
         (before, after): (Modrev, Modrev),
     ) {
-        self.lock().unacknowledged.note(object, under, before, after);
+        self.shard(object).unacknowledged.note(object, under, before, after);
     }
 
     /// Returns true if all changes of an object since the modrev `since` were made under this lease
@@ -130,7 +131,7 @@ impl Leases {
         under: (Client, Serial),
         (since, now): (Modrev, Modrev),
     ) -> bool {
-        self.lock().unacknowledged.is_own(object, under, since, now)
+        self.shard(object).unacknowledged.is_own(object, under, since, now)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Views of the leases, their holders and the waiting calls, for display.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use leasehold_core::leases::clients::{self, Name};
-use leasehold_core::leases::{Client, Kind, Ticket, table};
+use leasehold_core::leases::clients::Clients;
+use leasehold_core::leases::{Client, Kind, Object, table};
 use leasehold_fs::{ExportId, ObjectId};
 
-use super::{Leases, State, Waiting};
+use super::Leases;
+use crate::shard::Shard;
 
 /// All leases of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,37 +109,85 @@ impl Leases {
     /// Returns the counters and gauges of leases.
     #[must_use]
     pub fn in_numbers(&self) -> LeaseCounts {
-        let state = self.lock();
-        LeaseCounts {
-            held: state.table.len(),
-            clients: state.peers.len(),
-            refused_clients: state.refused_clients,
-            unlisted: state.clients.unlisted(),
-            waiting: state.waiting.len(),
-            counts: state.table.counts(),
-            waits: state.waits,
+        let registry = self.registry();
+        let mut numbers = LeaseCounts {
+            held: 0,
+            clients: registry.peers.len(),
+            refused_clients: registry.refused_clients,
+            unlisted: registry.clients.unlisted(),
+            waiting: self.common.waiting(),
+            counts: table::Counts::default(),
+            waits: LeaseWaits::default(),
+        };
+        drop(registry);
+        for shard in self.shards() {
+            numbers.held += shard.table.len();
+            numbers.counts += shard.table.counts();
+            let LeaseWaits { clients, plain, programs } = shard.waits;
+            numbers.waits.clients += clients;
+            numbers.waits.plain += plain;
+            numbers.waits.programs += programs;
         }
+        numbers
     }
 
-    /// Returns the clients, the waits and at most `leases_max` leases. The paths are missing,
-    /// because this type has no stores that could find them.
+    /// Returns the clients, the waits and at most `leases_max` leases in the order of their objects.
+    /// The paths are missing, because this type has no stores that could find them.
     #[must_use]
     pub fn view(&self, leases_max: usize) -> LeaseView {
-        let state = self.lock();
-        let id = |client| state.clients.name(client).map_or([0; 16], |name| name.0);
-        let held = state.table.iter().flat_map(|(object, leases, waiting)| {
+        let registry = self.registry();
+        let (mut held, mut count) = (Vec::new(), 0);
+        let mut counts = table::Counts::default();
+        for shard in self.shards() {
+            held.extend(shard.held(&registry.clients).take(leases_max));
+            count += shard.table.len();
+            counts += shard.table.counts();
+        }
+        held.sort_by_key(|(object, _)| *object);
+        let leases: Vec<HeldLease> =
+            held.into_iter().map(|(_, lease)| lease).take(leases_max).collect();
+        let holders = registry.peers.values().map(|peer| LeaseHolder {
+            id: peer.id.0,
+            name: peer.name.clone(),
+            connected: !peer.ways.is_empty(),
+        });
+        // The length of a table includes void leases, so it is used only if the view is truncated.
+        let count = if leases.len() < leases_max { leases.len() } else { count };
+        let waited_for = registry.clients.missing().into_iter().flatten().map(|name| name.0);
+        LeaseView {
+            epoch: self.epoch,
+            waited_for: waited_for.collect(),
+            holders: holders.collect(),
+            leases,
+            count,
+            counts,
+        }
+    }
+}
+
+impl Shard {
+    /// Lists the leases of the shard, each with its object.
+    fn held<'a>(
+        &'a self,
+        clients: &'a Clients,
+    ) -> impl Iterator<Item = (Object, HeldLease)> + use<'a> {
+        let id = |client| clients.name(client).map_or([0; 16], |name| name.0);
+        self.table.iter().flat_map(move |(object, leases, waiting)| {
             let mut waits: BTreeMap<(LeaseWaiter, Option<Client>), usize> = BTreeMap::new();
-            let is_known = |client| state.clients.name(client).is_some();
+            let is_known = |client| clients.name(client).is_some();
             for (ticket, client) in waiting.filter(|(_, client)| client.is_none_or(is_known)) {
-                *waits.entry((state.waiter(ticket, client), client)).or_default() += 1;
+                let waiter = match client {
+                    Some(client) => LeaseWaiter::Client(id(client)),
+                    None if self.is_program(ticket) => LeaseWaiter::Program,
+                    None => LeaseWaiter::Plain,
+                };
+                *waits.entry((waiter, client)).or_default() += 1;
             }
-            let (id, names) = (&id, &state.names);
-            let now = state.now;
             // The leases of a client that has gone are void, although the table removes them only
             // at its next access to the object. The view therefore omits these leases.
             leases.iter().filter(move |lease| is_known(lease.client)).map(move |lease| {
-                let (export, known_as) = names.of(lease.client, object).unzip();
-                HeldLease {
+                let (export, known_as) = self.names.of(lease.client, object).unzip();
+                let held = HeldLease {
                     client: id(lease.client),
                     export,
                     object: known_as,
@@ -148,57 +196,16 @@ impl Leases {
                     writes: lease.kind == Kind::Write,
                     cachable: lease.cachable,
                     evicted: lease.evicted,
-                    rest_ms: u64::try_from(lease.end.since(now).as_millis()).unwrap_or(u64::MAX),
+                    rest_ms: u64::try_from(lease.end.since(self.common.now()).as_millis())
+                        .unwrap_or(u64::MAX),
                     waiting: waits
                         .iter()
                         .filter(|((_, client), _)| *client != Some(lease.client))
                         .map(|((waiter, _), calls)| (*waiter, *calls))
                         .collect(),
-                }
+                };
+                (object, held)
             })
-        });
-        let holders = state.peers.iter().map(|(client, peer)| LeaseHolder {
-            id: id(*client),
-            name: peer.name.clone(),
-            connected: !peer.ways.is_empty(),
-        });
-        let leases: Vec<HeldLease> = held.take(leases_max).collect();
-        // The length of the table includes void leases, so it is used only if the view is
-        // truncated.
-        let count = if leases.len() < leases_max { leases.len() } else { state.table.len() };
-        LeaseView {
-            epoch: state.clients.epoch(),
-            waited_for: state.clients.missing().into_iter().flatten().map(|name| name.0).collect(),
-            holders: holders.collect(),
-            leases,
-            count,
-            counts: state.table.counts(),
-        }
-    }
-
-    /// Ends all leases of a client that will not return, and the wait for its reclaims. Returns
-    /// true if the client is known.
-    pub fn forget(self: &Arc<Self>, id: [u8; 16]) -> bool {
-        let name = Name(id);
-        let now = self.lock().now;
-        self.with(now, |state, outs| {
-            let known = state.list.contains_key(&name)
-                || state.peers.keys().any(|client| state.clients.name(*client) == Some(name));
-            state.registry(clients::Event::Gone(name), outs);
-            known
         })
-    }
-}
-
-impl State {
-    /// Returns the kind of caller of a waiting call.
-    fn waiter(&self, ticket: Ticket, client: Option<Client>) -> LeaseWaiter {
-        if let Some(client) = client {
-            return LeaseWaiter::Client(self.clients.name(client).map_or([0; 16], |name| name.0));
-        }
-        match self.waiting.get(&ticket) {
-            Some(Waiting::Program(..)) => LeaseWaiter::Program,
-            Some(Waiting::Call(..) | Waiting::List(..)) | None => LeaseWaiter::Plain,
-        }
     }
 }

@@ -12,9 +12,9 @@ use leasehold_fs::{
 use leasehold_wire::lease::place;
 
 use super::{Held, LeasedStore, Use};
-use crate::Alone;
 use crate::layouts::{Begun, LaidOut};
 use crate::room::{ROUNDS_MAX, Whose};
+use crate::writing::Alone;
 
 impl LeasedStore {
     async fn first(&self, id: &ObjectId, access: Turns) -> Result<Held, FsError> {

@@ -569,7 +569,7 @@ fn reused_file_number_inherits_no_lease() {
     let made = made.result.expect("there is room");
     assert_eq!(object_of(&made.attributes), writer.object, "the number is used again");
     assert_ne!(made.object, writer.file);
-    assert!(writer.leases.lock().table.leases(writer.object).is_empty());
+    assert!(writer.leases.shard(writer.object).table.leases(writer.object).is_empty());
     removing.turn.gone();
     drop(removing);
     // The same sequence again, with a client that requests a lease on the new file.
@@ -591,7 +591,7 @@ fn reused_file_number_inherits_no_lease() {
     assert_eq!(late.map(drop), Err(FsError::Stale));
     let name = (ExportId(1), next.object);
     assert_eq!(writer.leases.another(writer.object, name), None, "it is known as it was");
-    let leases = writer.leases.lock();
+    let leases = writer.leases.shard(writer.object);
     let serials: Vec<u64> =
         leases.table.leases(writer.object).iter().map(|lease| lease.serial.0).collect();
     assert_eq!(serials, [granted.serial]);
