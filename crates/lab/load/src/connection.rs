@@ -1,9 +1,9 @@
 //! A stream to a server: calls are sent in batches, replies are processed as they arrive.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
@@ -12,6 +12,8 @@ use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 use leasehold_wire::record::{Next, Splitter, mark};
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 use leasehold_wire::{mount, nfs2, nfs3};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketType};
 
 use crate::Error;
 
@@ -52,7 +54,22 @@ impl AsFd for Connection {
 
 impl Connection {
     pub(crate) fn open(server: SocketAddr) -> Result<Self, Error> {
-        let stream = TcpStream::connect(server)?;
+        Self::of(TcpStream::connect(server)?)
+    }
+
+    /// Opens a connection from an address of this machine.
+    pub(crate) fn open_from(source: Ipv4Addr, server: SocketAddr) -> Result<Self, Error> {
+        let connected = || {
+            let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            net::bind(&socket, &SocketAddrV4::new(source, 0))?;
+            net::connect(&socket, &server)?;
+            Ok(socket)
+        };
+        let socket: OwnedFd = connected().map_err(|error: Errno| io::Error::from(error))?;
+        Self::of(TcpStream::from(socket))
+    }
+
+    fn of(stream: TcpStream) -> Result<Self, Error> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
         stream.set_write_timeout(Some(REPLY_TIMEOUT))?;

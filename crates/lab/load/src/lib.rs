@@ -6,6 +6,7 @@
 mod basic;
 mod connection;
 mod crowd;
+mod holders;
 mod latency;
 mod operation;
 mod run;
@@ -15,6 +16,7 @@ mod walk;
 
 pub use basic::{Basic, FILE_BYTES as BASIC_FILE_BYTES, TIMES, Version, basic};
 pub use crowd::crowd;
+pub use holders::Holders;
 pub use latency::latencies;
 pub use operation::Operation;
 pub use run::{Load, Sample, processor_time, run};

@@ -125,7 +125,10 @@ fn made_file(connection: &mut Connection, directory: Handle, name: &[u8]) -> Res
     looked_up(connection, place)
 }
 
-fn looked_up(connection: &mut Connection, place: DirectoryArgs<'_>) -> Result<Handle, Error> {
+pub(crate) fn looked_up(
+    connection: &mut Connection,
+    place: DirectoryArgs<'_>,
+) -> Result<Handle, Error> {
     match connection.call(NFS, lookup::NUMBER, &place)? {
         lookup::Reply::Done(done) => Ok(done.object),
         lookup::Reply::Failed(status, _) => {
