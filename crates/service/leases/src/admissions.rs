@@ -12,7 +12,7 @@ use leasehold_base::units::Time;
 use leasehold_core::leases::Client;
 use leasehold_core::leases::clients::{Clients, Name};
 
-use crate::registry::Way;
+use crate::registry::ReturnPath;
 
 /// The number of parts.
 const PARTS: usize = 16;
@@ -30,7 +30,7 @@ struct Admitted {
     client: Client,
     instance: u64,
     /// The return path of the last call; `None` after its connection has closed.
-    way: Option<Way>,
+    way: Option<ReturnPath>,
     /// The time of the last call.
     heard: Time,
 }
@@ -41,7 +41,7 @@ impl Admissions {
     pub(crate) fn admit(
         &self,
         now: Time,
-        way: Way,
+        way: ReturnPath,
         (name, instance): (Name, u64),
     ) -> Option<Client> {
         let mut admitted = lock(self.part(name));
@@ -57,7 +57,7 @@ impl Admissions {
     pub(crate) fn remember(
         &self,
         heard: Time,
-        way: Way,
+        way: ReturnPath,
         (name, instance): (Name, u64),
         client: Client,
     ) {
@@ -127,8 +127,8 @@ mod tests {
     const NAME: Name = Name([7; 16]);
     const ONE: Client = Client(1);
 
-    fn way(slot: u32) -> Way {
-        Way::Connection(ConnectionId { slot, ..ConnectionId::default() })
+    fn way(slot: u32) -> ReturnPath {
+        ReturnPath::Connection(ConnectionId { slot, ..ConnectionId::default() })
     }
 
     #[test]

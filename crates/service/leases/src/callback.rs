@@ -16,7 +16,7 @@ use leasehold_wire::nfs3::{self, Handle};
 use leasehold_wire::nqnfs::{self, evicted};
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
-use super::{Handles, Leases, Protocol, Way};
+use super::{Handles, Leases, Protocol, ReturnPath};
 use crate::effects::{Eviction, Inquiry};
 use crate::registry::Registry;
 
@@ -47,7 +47,7 @@ enum About {
 
 impl Leases {
     /// Processes a message that is not a call: a reply of a client, or garbage.
-    pub fn answered(self: &Arc<Self>, now: Time, way: Way, message: &Bytes) {
+    pub fn answered(self: &Arc<Self>, now: Time, way: ReturnPath, message: &Bytes) {
         let mut reader = Reader::new(message);
         let Ok(Reply { xid, status: ReplyStatus::Success }) = Reply::decode(&mut reader) else {
             return;
@@ -85,7 +85,7 @@ fn nanoseconds(time: nfs3::Time) -> i128 {
 impl Registry {
     /// Returns the call that a reply answers. The server accepts a reply only on a return path of the
     /// called client, so that no client can reply for another client.
-    fn replied(&mut self, xid: Xid, way: Way) -> Option<Callback> {
+    fn replied(&mut self, xid: Xid, way: ReturnPath) -> Option<Callback> {
         let Callback { client, .. } = self.callbacks.pending.get(&xid)?;
         let peer = self.peers.get(client)?;
         if peer.ways.contains(&way) { self.callbacks.pending.remove(&xid) } else { None }
@@ -97,7 +97,7 @@ impl Registry {
         evictions: BTreeMap<Client, Vec<Eviction>>,
         inquiries: &[Inquiry],
         handles: &Handles,
-        messages: &mut Vec<(Way, Message)>,
+        messages: &mut Vec<(ReturnPath, Message)>,
     ) {
         for (client, evictions) in evictions {
             let Some(peer) = self.peers.get(&client) else { continue };
@@ -142,7 +142,7 @@ impl Registry {
         self.callbacks.call(Callback { client, about }, evict::NUMBER, &args)
     }
 
-    fn way(&self, client: Client) -> Option<Way> {
+    fn way(&self, client: Client) -> Option<ReturnPath> {
         self.peers.get(&client)?.ways.front().copied()
     }
 }

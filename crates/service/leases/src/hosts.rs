@@ -9,7 +9,7 @@ use leasehold_core::leases::clients::{Name, Refusal};
 use leasehold_core::leases::{Client, Kind, Open, table};
 use leasehold_fs::{ExportId, ObjectId};
 
-use super::{Leases, Way};
+use super::{Leases, ReturnPath};
 
 impl Leases {
     /// Returns the client of a known host.
@@ -19,7 +19,7 @@ impl Leases {
     pub fn admit_host(
         self: &Arc<Self>,
         now: Time,
-        way: Way,
+        way: ReturnPath,
         host: IpAddr,
     ) -> Result<Client, Refusal> {
         self.admit_of_epoch(now, way, (Name(self.handles.name_of(host)), 0), self.epoch)

@@ -1,5 +1,5 @@
-//! The lease-enforcing store: every operation acquires operation guards ([`Turn`]) on its objects
-//! before it runs on the wrapped store.
+//! The lease-enforcing store: every operation acquires operation guards ([`OperationGuard`]) on its
+//! objects before it runs on the wrapped store.
 //!
 //! Rules:
 //! - Operations acquire guards on several objects in one global order, so that no deadlock occurs.
@@ -35,10 +35,10 @@ use leasehold_wire::lease::{Change, place};
 
 use super::Leases;
 use super::layouts::LaidOut;
-use super::operation_guard::{Turn, Under, Wanted};
+use super::operation_guard::{ChangeLease, GuardRequest, OperationGuard};
 use super::programs::Program;
 use super::room::ROUNDS_MAX;
-pub use asks::{Asked, Asks, MadeFrom, Outcome};
+pub use asks::{ChangeBase, LeaseRequests, Outcome, Piggyback};
 
 /// Mode bits by which all users may read or run a file, or list or search a directory.
 const READ_OR_EXECUTE_BY_OTHERS: u32 = 0o005;
@@ -49,13 +49,13 @@ pub struct LeasedStore {
     export: ExportId,
     leases: Arc<Leases>,
     /// The current call, if its client has leases; None for other callers.
-    by: Option<By>,
+    by: Option<LeasedCall>,
 }
 
 /// A call of a client with leases.
-pub struct By {
+pub struct LeasedCall {
     /// The lease requests of the call.
-    pub asked: Arc<Asked>,
+    pub asked: Arc<Piggyback>,
     /// The caller.
     pub caller: Caller,
     /// True if the caller may change nothing.
@@ -74,7 +74,7 @@ struct Use {
 
 /// An object with an operation guard.
 struct Held {
-    turn: Turn,
+    turn: OperationGuard,
     id: ObjectId,
     /// The attributes at the start of the guard (with the values that the holder of a write lease
     /// reported), and the change time and modrev that the store had then.
@@ -104,7 +104,7 @@ impl LeasedStore {
         store: Arc<dyn Store>,
         export: ExportId,
         leases: Arc<Leases>,
-        by: Option<By>,
+        by: Option<LeasedCall>,
     ) -> Self {
         Self { store, export, leases, by }
     }
@@ -124,29 +124,29 @@ impl LeasedStore {
         let asked = self.asked();
         let ask = self.permitted(&id, attributes, place).await;
         let identity = self.store.identity(&id);
-        let under = asked.filter(|_| is_first(place)).map(Asked::under);
-        let mut wanted = Wanted {
+        let under = asked.filter(|_| is_first(place)).map(Piggyback::under);
+        let mut wanted = GuardRequest {
             object: object_of(attributes),
             export: self.export,
             identity,
-            named: if asked.is_some_and(Asked::is_nqnfs) { id } else { identity },
+            named: if asked.is_some_and(Piggyback::is_nqnfs) { id } else { identity },
             access,
             client: asked.map(|asked| asked.client),
-            under: under.unwrap_or(Under::Named(None)),
+            under: under.unwrap_or(ChangeLease::Named(None)),
             ask,
             beside: None,
         };
         wanted.beside = self.let_go_of_before(&wanted).await?;
         let may_go_on = access == Access::Nothing;
         let before = may_go_on.then(|| self.serial(wanted.object)).flatten();
-        let mut turn = Turn::ask(&self.leases, &wanted)?;
+        let mut turn = OperationGuard::ask(&self.leases, &wanted)?;
         let Run { standing, grant, told, .. } = turn.begin().await?;
         turn.outcome.void = true;
         let cached = self.serial(turn.object);
         self.recall_before(turn.object, &id, place).await?;
         let may_be_late = (access, standing) == (Access::Write, Standing::Free)
             && is_first(place)
-            && asked.is_some_and(Asked::names_base);
+            && asked.is_some_and(Piggyback::names_base);
         let alone = self.before_change(&id, access, attributes.file_type).await?;
         // An opportunistic request recalls leases of other servers only for a read lease on the
         // first object of a call: a client searches a directory once for each name.
@@ -201,7 +201,7 @@ impl LeasedStore {
         }
         let _alone = self.leases.alone(object).await;
         let Some(laid_out) = self.leases.to_be_recalled(object) else { return Ok(()) };
-        let is_own = |asked: &&Asked| asked.client == laid_out.client && is_first(place);
+        let is_own = |asked: &&Piggyback| asked.client == laid_out.client && is_first(place);
         let own = self.asked().filter(is_own);
         let change = self.end_over(object, id, &laid_out).await?;
         if let (Some(asked), Some((before, after))) = (own, change) {
@@ -235,8 +235,8 @@ impl LeasedStore {
     /// file's leases do not apply to the new file, and a late call for the former file gets no
     /// access to the new file. Returns the id of the other object with this file id if that object
     /// still exists.
-    async fn let_go_of_before(&self, wanted: &Wanted) -> Result<Option<ObjectId>, FsError> {
-        let Wanted { object, export, identity, .. } = *wanted;
+    async fn let_go_of_before(&self, wanted: &GuardRequest) -> Result<Option<ObjectId>, FsError> {
+        let GuardRequest { object, export, identity, .. } = *wanted;
         let Some(other) = self.leases.another(object, (export, identity)) else { return Ok(None) };
         if self.store.change_time(&other).await == Err(FsError::Stale) {
             self.leases.gone(object, (export, other));
@@ -277,7 +277,7 @@ impl LeasedStore {
         attributes: &Attributes,
         place: Option<u32>,
     ) -> Option<Ask> {
-        let By { asked, caller, read_only } = self.by.as_ref()?;
+        let LeasedCall { asked, caller, read_only } = self.by.as_ref()?;
         let place = place?;
         let ask = asked.asks.of(place)?;
         if ask.kind == Kind::Read {
@@ -335,7 +335,7 @@ impl LeasedStore {
         bytes: u64,
         makes_room: bool,
     ) -> Option<u64> {
-        let By { asked, caller, .. } = self.by.as_ref()?;
+        let LeasedCall { asked, caller, .. } = self.by.as_ref()?;
         let mut answer = None;
         for _ in 0..ROUNDS_MAX {
             let reserved = self.leases.reserved(object, Some(asked.client));
@@ -370,7 +370,7 @@ impl LeasedStore {
     /// in a conflicting way.
     async fn guarded(
         &self,
-        turn: &Turn,
+        turn: &OperationGuard,
         id: &ObjectId,
         grant: Option<Grant>,
         is_opportune: bool,
@@ -407,7 +407,7 @@ impl LeasedStore {
             .find_map(|kind| self.leases.cachable(object, client, *kind))
     }
 
-    fn asked(&self) -> Option<&Asked> {
+    fn asked(&self) -> Option<&Piggyback> {
         self.by.as_ref().map(|by| &*by.asked)
     }
 
@@ -477,7 +477,7 @@ impl LeasedStore {
 
     /// Refuses late data: a change whose base is older than the modrev `now`, unless the same
     /// client made all changes since that base.
-    fn refuse_late(&self, object: Object, asked: &Asked, now: Modrev) -> Result<(), FsError> {
+    fn refuse_late(&self, object: Object, asked: &Piggyback, now: Modrev) -> Result<(), FsError> {
         let Some(base) = asked.late_base(now) else { return Ok(()) };
         let under = (asked.client, Serial(base.serial));
         if !self.leases.is_own(object, under, (Modrev(base.modrev), now)) {
@@ -538,7 +538,7 @@ impl LeasedStore {
 /// Waits for the server-side lease of a grant. Fails if the grant ended during the wait: the end of
 /// an earlier server-side lease also ends all grants on the object.
 async fn covered(
-    turn: &Turn,
+    turn: &OperationGuard,
     grant: Grant,
     covering: MaybeReady<'_, Result<(), FsError>>,
 ) -> Result<(), FsError> {

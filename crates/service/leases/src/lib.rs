@@ -42,8 +42,8 @@ mod view;
 mod writing;
 
 pub use handles::{HandleBytes, HandleKey, Handles, export_of};
-pub use leased_store::{Asked, Asks, By, LeasedStore, MadeFrom, Outcome};
+pub use leased_store::{ChangeBase, LeaseRequests, LeasedCall, LeasedStore, Outcome, Piggyback};
 pub use list::Admission;
 pub use owner::{Leases, Ledger, Post, Remembered};
-pub use registry::{Protocol, Way, origin_of};
+pub use registry::{Protocol, ReturnPath, origin_of};
 pub use view::{HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaiter, LeaseWaits};

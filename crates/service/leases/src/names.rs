@@ -23,7 +23,7 @@ type Name = (ExportId, ObjectId);
 
 /// The handles of the objects of one shard on which clients have requested leases.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct ObjectHandles {
     by_object: BTreeSet<ByObject>,
     /// The further handles of objects by which the index finds them.
     further: BTreeSet<(Object, Name)>,
@@ -86,7 +86,7 @@ impl HandleIndex {
     }
 }
 
-impl Names {
+impl ObjectHandles {
     /// Records that a client requests a lease on an object. The client knows the object by the id
     /// `named`, and the store by the object key `identity`.
     pub(super) fn note(
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn each_client_gets_its_own_handle() {
-        let (mut names, index) = (Names::default(), HandleIndex::default());
+        let (mut names, index) = (ObjectHandles::default(), HandleIndex::default());
         let (here, there) = (ExportId(1), ExportId(2));
         names.note(&index, ONE, object(1), (here, id(1), id(1)));
         names.note(&index, TWO, object(1), (there, id(1), id(7)));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     /// Adds so many handles that `forget` visits them.
-    fn many(names: &mut Names, index: &HandleIndex) {
+    fn many(names: &mut ObjectHandles, index: &HandleIndex) {
         for number in 0..100 {
             names.note(index, ONE, object(number), (ExportId(1), id(number), id(number)));
         }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn names_without_leases_are_forgotten() {
-        let (mut names, index) = (Names::default(), HandleIndex::default());
+        let (mut names, index) = (ObjectHandles::default(), HandleIndex::default());
         let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
         many(&mut names, &index);
         ask(&mut table, ONE, 5);
@@ -288,7 +288,7 @@ mod tests {
     /// other clients waited for the end of the lease's term.
     #[test]
     fn names_of_waiting_calls_are_kept() {
-        let (mut names, index) = (Names::default(), HandleIndex::default());
+        let (mut names, index) = (ObjectHandles::default(), HandleIndex::default());
         let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
         let (ticket, object_5, access) = (Ticket(9), object(5), Access::Write);
         let (client, under) = (None, None);
@@ -311,7 +311,7 @@ mod tests {
     /// A forgotten entry of the index would hide the object from a client that returns its lease.
     #[test]
     fn handle_of_another_object_stays_in_the_index() {
-        let (mut names, index) = (Names::default(), HandleIndex::default());
+        let (mut names, index) = (ObjectHandles::default(), HandleIndex::default());
         let here = ExportId(1);
         names.note(&index, ONE, object(1), (here, id(1), id(1)));
         names.note(&index, ONE, object(2), (here, id(1), id(1)));

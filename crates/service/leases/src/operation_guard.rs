@@ -1,5 +1,5 @@
-//! The operation guard (`Turn`) of a call on one object: an implicit lease that begins before the
-//! operation and lasts until the end of the operation.
+//! The operation guard of a call on one object: an implicit lease that begins before the operation
+//! and lasts until the end of the operation.
 
 use core::future::poll_fn;
 use core::pin::Pin;
@@ -18,7 +18,7 @@ use crate::shard::Shard;
 
 /// The access of a call to an object.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct GuardRequest {
     pub(super) object: Object,
     pub(super) export: ExportId,
     /// The object key, which is equal for all handles of the object.
@@ -29,7 +29,7 @@ pub(super) struct Wanted {
     pub(super) access: Access,
     pub(super) client: Option<Client>,
     /// The lease under which the client made the change.
-    pub(super) under: Under,
+    pub(super) under: ChangeLease,
     pub(super) ask: Option<Ask>,
     /// Another existing object with the same file id.
     pub(super) beside: Option<ObjectId>,
@@ -37,7 +37,7 @@ pub(super) struct Wanted {
 
 /// The lease under which a client made a change.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Under {
+pub(super) enum ChangeLease {
     /// The lease that the call contains, if any.
     Named(Option<Serial>),
     /// The lease that the client holds.
@@ -47,7 +47,7 @@ pub(super) enum Under {
 }
 
 /// The operation guard of a call on one object, until this value is dropped.
-pub(super) struct Turn {
+pub(super) struct OperationGuard {
     leases: Arc<Leases>,
     pub(super) object: Object,
     /// The export and object key, for the guard of a call; None for a guard without a caller.
@@ -58,14 +58,15 @@ pub(super) struct Turn {
     pub(super) outcome: Outcome,
 }
 
-impl Turn {
+impl OperationGuard {
     /// Requests a guard.
     ///
     /// # Errors
     /// [`FsError::Delay`] if too many calls wait, or if another object got the file id of this
     /// object after the call read the attributes.
-    pub(super) fn ask(leases: &Arc<Leases>, wanted: &Wanted) -> Result<Self, FsError> {
-        let Wanted { object, export, identity, named, access, client, ask, beside, .. } = *wanted;
+    pub(super) fn ask(leases: &Arc<Leases>, wanted: &GuardRequest) -> Result<Self, FsError> {
+        let GuardRequest { object, export, identity, named, access, client, ask, beside, .. } =
+            *wanted;
         let (ticket, receiver, names_lease, waits) = leases.on(object, |shard, effects| {
             let other = shard.names.another(object, (export, identity));
             if other.is_some() && other != beside {
@@ -129,7 +130,7 @@ impl Turn {
         poll_fn(|context| self.poll_begin(context)).await
     }
 
-    /// The poll function of [`Turn::begin`], for callers that wait for several guards.
+    /// The poll function of [`OperationGuard::begin`], for callers that wait for several guards.
     pub(super) fn poll_begin(&mut self, context: &mut Context<'_>) -> Poll<Result<Run, FsError>> {
         let told = ready!(Pin::new(&mut self.receiver).poll(context));
         let run = told.ok().flatten().ok_or(FsError::Delay);
@@ -174,7 +175,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for OperationGuard {
     fn drop(&mut self) {
         let Self { object, ticket, outcome, .. } = *self;
         // After the close a later send of the guard fails, and the sender then ends the guard
@@ -237,14 +238,14 @@ impl Leases {
 
 impl Shard {
     /// Returns the lease that a call contains, or the lease that its client holds.
-    fn under(&self, wanted: &Wanted) -> Option<Serial> {
+    fn under(&self, wanted: &GuardRequest) -> Option<Serial> {
         let held = || Some(self.lease_of(wanted.object, wanted.client?)?.serial);
         match wanted.under {
-            Under::Named(serial) => serial,
-            Under::Held => held(),
+            ChangeLease::Named(serial) => serial,
+            ChangeLease::Held => held(),
             // No lease has the lease sequence number zero. The zero makes the lease table treat the
             // call as a call under a lease that the server has forgotten.
-            Under::HeldOrLost => held().or(Some(Serial(0))),
+            ChangeLease::HeldOrLost => held().or(Some(Serial(0))),
         }
     }
 }

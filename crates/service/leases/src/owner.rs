@@ -16,7 +16,7 @@ use crate::admissions::Admissions;
 use crate::common::Common;
 use crate::draining::Draining;
 use crate::effects::{Effects, Settled};
-use crate::registry::{Registry, Way};
+use crate::registry::{Registry, ReturnPath};
 use crate::room::Reclaims;
 use crate::shard::{SHARDS, Shard, shard_of};
 use crate::{HandleKey, Handles};
@@ -269,8 +269,8 @@ impl Leases {
         if let Some(post) = self.post.get() {
             for (way, message) in messages {
                 match way {
-                    Way::Connection(to) => post.send(to, message),
-                    Way::Datagrams { to, from } => post.send_datagram(to, from, message),
+                    ReturnPath::Connection(to) => post.send(to, message),
+                    ReturnPath::Datagrams { to, from } => post.send_datagram(to, from, message),
                 }
             }
             if is_sooner {

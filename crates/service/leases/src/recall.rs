@@ -7,7 +7,7 @@ use leasehold_core::leases::table;
 use leasehold_fs::{ExportId, ObjectId, Store};
 
 use super::Leases;
-use super::operation_guard::Turn;
+use super::operation_guard::OperationGuard;
 
 impl Leases {
     /// Recalls all leases of clients on an object. Returns true if no client has a lease or a
@@ -24,7 +24,7 @@ impl Leases {
         }
         let identity = store.identity(&id);
         let Some(object) = self.known(export, identity) else { return true };
-        let Ok(mut turn) = Turn::of_nobody(self, object) else { return false };
+        let Ok(mut turn) = OperationGuard::of_nobody(self, object) else { return false };
         if turn.begin().await.is_err() {
             return false;
         }

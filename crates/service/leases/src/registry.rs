@@ -66,7 +66,7 @@ pub(crate) struct Peer {
     pub(crate) origin: Origin,
     pub(crate) protocol: Protocol,
     /// The return paths, the latest first; empty after the connection has closed.
-    pub(crate) ways: VecDeque<Way>,
+    pub(crate) ways: VecDeque<ReturnPath>,
 }
 
 /// The protocol of the messages about leases that the server sends to a client.
@@ -80,7 +80,7 @@ pub enum Protocol {
 
 /// A return path to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ReturnPath {
     /// A connection.
     Connection(ConnectionId),
     /// Datagrams to an address of the client from an address of the server.
@@ -220,7 +220,7 @@ impl Registry {
 
     /// Adds the return path on which a call arrived. A client of the lease program has only the
     /// latest path.
-    pub(crate) fn heard(&mut self, client: Client, way: Way, effects: &mut Effects) {
+    pub(crate) fn heard(&mut self, client: Client, way: ReturnPath, effects: &mut Effects) {
         let Some(peer) = self.peers.get_mut(&client).filter(|peer| !peer.ways.contains(&way))
         else {
             return;
@@ -241,7 +241,7 @@ impl Registry {
     pub(crate) fn repeats(&self, client: Client) -> bool {
         self.peers.get(&client).is_some_and(|peer| {
             let way = peer.ways.front();
-            peer.protocol == Protocol::Lease && matches!(way, Some(Way::Datagrams { .. }))
+            peer.protocol == Protocol::Lease && matches!(way, Some(ReturnPath::Datagrams { .. }))
         })
     }
 
@@ -273,7 +273,7 @@ impl Leases {
     pub fn admit(
         self: &Arc<Self>,
         now: Time,
-        way: Way,
+        way: ReturnPath,
         caller: &leasehold_wire::lease::Caller,
     ) -> Result<Client, Refusal> {
         let who = (Name(caller.client), caller.instance);
@@ -284,7 +284,7 @@ impl Leases {
     pub(crate) fn admit_of_epoch(
         self: &Arc<Self>,
         now: Time,
-        way: Way,
+        way: ReturnPath,
         who: (Name, u64),
         epoch: u64,
     ) -> Result<Client, Refusal> {
@@ -312,7 +312,7 @@ impl Leases {
     pub fn hello(
         self: &Arc<Self>,
         now: Time,
-        (way, host): (Way, IpAddr),
+        (way, host): (ReturnPath, IpAddr),
         (id, instance): ([u8; 16], u64),
         protocol: Protocol,
         name: &str,
@@ -375,7 +375,7 @@ impl Leases {
     /// Removes a closed connection from the return paths of all clients.
     pub fn connection_closed(&self, connection: ConnectionId) {
         let mut registry = self.registry();
-        let gone = Way::Connection(connection);
+        let gone = ReturnPath::Connection(connection);
         for peer in registry.peers.values_mut().filter(|peer| peer.ways.contains(&gone)) {
             peer.ways.retain(|way| *way != gone);
             // The next call of the client reports its new return path to the registry.

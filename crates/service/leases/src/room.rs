@@ -18,7 +18,7 @@ use leasehold_base::units::FileSystemId;
 use leasehold_core::leases::{Client, Object};
 
 use super::Leases;
-use super::operation_guard::Turn;
+use super::operation_guard::OperationGuard;
 
 /// The number of bytes that a reclaim recalls in excess of the lacking bytes, so that the next
 /// writer need not reclaim. It is also the maximum number of bytes that the server reclaims for one
@@ -157,7 +157,7 @@ impl Leases {
         let mut turns: Vec<_> = self
             .longest_unwritten(object, bytes.saturating_add(ROOM_AHEAD), whose)
             .into_iter()
-            .filter_map(|other| Turn::of_nobody(self, other).ok())
+            .filter_map(|other| OperationGuard::of_nobody(self, other).ok())
             .collect();
         let mut has_made = false;
         poll_fn(|context| {

@@ -19,7 +19,7 @@ use leasehold_fs::FsError;
 use crate::common::Common;
 use crate::effects::{Effects, Eviction, Inquiry, Settled};
 use crate::layouts::LaidOut;
-use crate::names::Names;
+use crate::names::ObjectHandles;
 use crate::programs::Program;
 use crate::unacknowledged::Unacknowledged;
 use crate::view::LeaseWaits;
@@ -56,7 +56,7 @@ pub(crate) struct Shard {
     pub(crate) waits: LeaseWaits,
     /// The deadlines of waiting calls.
     deadlines: BTreeSet<(Time, Ticket)>,
-    pub(crate) names: Names,
+    pub(crate) names: ObjectHandles,
     /// The files that calls are writing, each with the queue of calls that wait to write the file.
     pub(crate) writing: BTreeMap<Object, VecDeque<oneshot::Sender<()>>>,
     /// The files that clients write directly at the iods, each with the modrev of the file at the
@@ -92,7 +92,7 @@ impl Shard {
             counted: 0,
             waits: LeaseWaits::default(),
             deadlines: BTreeSet::new(),
-            names: Names::default(),
+            names: ObjectHandles::default(),
             writing: BTreeMap::new(),
             layouts: BTreeMap::new(),
             unacknowledged: Unacknowledged::default(),

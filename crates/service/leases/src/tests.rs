@@ -14,23 +14,23 @@ use leasehold_fs::suite::block_on;
 use leasehold_fs::{ExportId, ObjectId};
 use leasehold_wire::lease::Caller;
 
-use super::operation_guard::{Turn, Under, Wanted};
+use super::operation_guard::{ChangeLease, GuardRequest, OperationGuard};
 use super::shard::shard_of;
 use super::*;
 
 const HOST: IpAddr = IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
 
 /// Returns the access of a call to an object.
-fn wanted(number: u64, client: Option<Client>, access: Access, ask: Option<Ask>) -> Wanted {
+fn wanted(number: u64, client: Option<Client>, access: Access, ask: Option<Ask>) -> GuardRequest {
     let id = ObjectId::new(&number.to_be_bytes()).expect("eight bytes fit");
-    Wanted {
+    GuardRequest {
         object: object(number),
         export: ExportId(1),
         identity: id,
         named: id,
         access,
         client,
-        under: Under::Named(None),
+        under: ChangeLease::Named(None),
         ask,
         beside: None,
     }
@@ -55,16 +55,16 @@ fn hold(leases: &Arc<Leases>, client: Client, count: u64) {
 }
 
 /// Runs a call that need not wait, and returns the granted lease.
-fn granted(leases: &Arc<Leases>, wanted: &Wanted) -> Option<Grant> {
-    let mut turn = Turn::ask(leases, wanted).expect("few wait");
+fn granted(leases: &Arc<Leases>, wanted: &GuardRequest) -> Option<Grant> {
+    let mut turn = OperationGuard::ask(leases, wanted).expect("few wait");
     block_on(turn.begin()).expect("there is no conflict").grant
 }
 
 const ID: [u8; 16] = [1; 16];
 const CALLER: Caller = Caller { client: ID, instance: 1, epoch: 1 };
 
-fn way(slot: u32) -> Way {
-    Way::Connection(ConnectionId { slot, ..ConnectionId::default() })
+fn way(slot: u32) -> ReturnPath {
+    ReturnPath::Connection(ConnectionId { slot, ..ConnectionId::default() })
 }
 
 /// Returns leases with one client that may request leases.
@@ -180,7 +180,8 @@ fn client_that_calls_is_not_forgotten() {
 fn delaying_client_is_granted_no_lease_at_any_shard() {
     let (leases, client) = with_client();
     hold(&leases, client, 100);
-    let mut writes = Turn::ask(&leases, &wanted(0, None, Access::Write, None)).expect("few wait");
+    let mut writes =
+        OperationGuard::ask(&leases, &wanted(0, None, Access::Write, None)).expect("few wait");
     let mut begun = Box::pin(writes.begin());
     let mut context = Context::from_waker(Waker::noop());
     assert!(begun.as_mut().poll(&mut context).is_pending());

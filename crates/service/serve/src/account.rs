@@ -28,7 +28,7 @@ use leasehold_base::units::Time;
 use leasehold_base::xdr::Message;
 
 pub use clients::{Client, ClientId, Clients};
-use head::{Layout, Place};
+use head::{CounterPosition, Layout};
 pub use histogram::{BUCKETS, Histogram};
 pub use outcome::{OUTCOMES, Outcome};
 use streak::{Streak, Whose};
@@ -54,7 +54,7 @@ pub struct Counted {
 /// A call in progress, with the row and the export whose counters the call changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
-    place: Place,
+    place: CounterPosition,
     client: ClientId,
     bytes_in: u32,
     /// True if the call is timed.

@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_UDP_BYTES_MAX};
 use leasehold_base::units::{ConnectionId, Time};
-use leasehold_leases::Way;
+use leasehold_leases::ReturnPath;
 
 /// The transport of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,8 +78,8 @@ impl Arrival {
     }
 
     /// Returns the return path to the sender.
-    pub(crate) fn return_path(&self) -> Way {
+    pub(crate) fn return_path(&self) -> ReturnPath {
         let Self { from, to, connection, .. } = *self;
-        connection.map_or(Way::Datagrams { to: from, from: to }, Way::Connection)
+        connection.map_or(ReturnPath::Datagrams { to: from, from: to }, ReturnPath::Connection)
     }
 }

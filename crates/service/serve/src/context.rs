@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::Guard;
 use leasehold_fs::{Caller, Export, FsError, ObjectId, Request};
-use leasehold_leases::{Asked, By, LeasedStore};
+use leasehold_leases::{LeasedCall, LeasedStore, Piggyback};
 
 use crate::access::{Because, Decided, Groups, Rule};
 use crate::exports::{Exports, Offer};
@@ -32,13 +32,13 @@ pub(crate) struct Context {
 /// A call of a client with leases.
 pub(crate) struct Leased {
     /// The lease requests of the call.
-    pub(crate) asked: Arc<Asked>,
+    pub(crate) asked: Arc<Piggyback>,
     /// The export of the call as this client accesses it.
     view: OnceLock<Export>,
 }
 
 impl Leased {
-    pub(crate) const fn new(asked: Arc<Asked>) -> Self {
+    pub(crate) const fn new(asked: Arc<Piggyback>) -> Self {
         Self { asked, view: OnceLock::new() }
     }
 }
@@ -199,7 +199,8 @@ impl Context {
         read_only: bool,
     ) -> Result<&'a Export, FsError> {
         let view = leased.view.get_or_init(|| {
-            let by = By { asked: Arc::clone(&leased.asked), caller: caller.clone(), read_only };
+            let by =
+                LeasedCall { asked: Arc::clone(&leased.asked), caller: caller.clone(), read_only };
             let (store, leases) = (Arc::clone(&offer.export.store), &self.service.leases);
             let gate = LeasedStore::new(store, offer.export.id, Arc::clone(leases), Some(by));
             offer.export.over(Arc::new(gate))

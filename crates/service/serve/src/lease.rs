@@ -12,7 +12,9 @@ use leasehold_base::xdr::{Encode as _, Message, Reader, Writer, decode_all};
 use leasehold_core::leases::clients::{Event, Refusal as Refused};
 use leasehold_core::leases::{Client, Open, Serial};
 use leasehold_fs::{FsError, LaidOut, Layout, Owner, Purpose};
-use leasehold_leases::{Admission, Asked, Asks, By, LeasedStore, MadeFrom, Protocol};
+use leasehold_leases::{
+    Admission, ChangeBase, LeaseRequests, LeasedCall, LeasedStore, Piggyback, Protocol,
+};
 use leasehold_wire::lease::{
     self, Answer, Call, Caller, append, goodbye, hello, layout, leases, objects as laid_out, write,
 };
@@ -126,16 +128,16 @@ pub(crate) fn handler<P: Procedure>(
             Ok(client) => client,
             Err(why) => return Some(answered(&refused(why), writer)),
         };
-        let mut asks = Asks::new(&head.asks.0);
+        let mut asks = LeaseRequests::new(&head.asks.0);
         if !asks.is_empty() {
             match context.service.leases.may_ask(client).await {
                 Admission::Allowed => {}
                 // The operation itself does not need a lease, so it runs without the requests.
-                Admission::Declined => asks = Asks::default(),
+                Admission::Declined => asks = LeaseRequests::default(),
                 Admission::Later => return Some(answered(&Answer::Later, writer)),
             }
         }
-        let asked = Arc::new(Asked::new(client, asks, MadeFrom::Named(head.base)));
+        let asked = Arc::new(Piggyback::new(client, asks, ChangeBase::Named(head.base)));
         context.leased = Some(Box::new(Leased::new(Arc::clone(&asked))));
         let results = P::run(&context, args).await;
         let told = asked.outcome();
@@ -333,9 +335,9 @@ async fn granted(
     wanted: leases::Wanted,
 ) -> Option<leases::Held> {
     let target = context.target(wanted.object.as_bytes()).await.ok()?;
-    let asks = Asks::first(&wanted.terms, wanted.reclaim);
-    let asked = Arc::new(Asked::new(client, asks, MadeFrom::Named(None)));
-    let by = By {
+    let asks = LeaseRequests::first(&wanted.terms, wanted.reclaim);
+    let asked = Arc::new(Piggyback::new(client, asks, ChangeBase::Named(None)));
+    let by = LeasedCall {
         asked: Arc::clone(&asked),
         caller: target.request.caller.clone(),
         read_only: target.request.read_only,

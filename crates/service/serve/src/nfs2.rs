@@ -78,7 +78,7 @@ pub(crate) const ROWS: &[Row] = &[
         .fails(errors::RMDIR)
         .writes()
         .around(Around::Without),
-    row!(Nfs2, "READDIR", listing::readdir, readdir::Args => listing::Names, ())
+    row!(Nfs2, "READDIR", listing::readdir, readdir::Args => listing::NamePage, ())
         .fails(errors::READDIR)
         .reads()
         .around(Around::Without),

@@ -74,7 +74,7 @@ pub(crate) const ROWS: &[Row] = &[
     row!(Nfs3, "LINK", names::link, link::Args<'a> => link::Done, link::Done).fails(errors::LINK)
         .writes()
         .counterpart(12),
-    row!(Nfs3, "READDIR", listing::readdir, readdir::Args => listing::Names, After).fails(errors::READDIR)
+    row!(Nfs3, "READDIR", listing::readdir, readdir::Args => listing::NamePage, After).fails(errors::READDIR)
         .reads()
         .counterpart(16),
     row!(Nfs3, "READDIRPLUS", listing::readdirplus, readdirplus::Args => listing::Everything, After).fails(errors::READDIRPLUS)

@@ -22,7 +22,9 @@ use leasehold_base::xdr::{Decode as _, Encode as _, Reader, Writer, decode_all};
 use leasehold_core::leases::clients::Refusal as Refused;
 use leasehold_core::leases::{self, Client};
 use leasehold_fs::FsError;
-use leasehold_leases::{Admission, Asked, Asks, By, LeasedStore, Leases, MadeFrom, Protocol};
+use leasehold_leases::{
+    Admission, ChangeBase, LeaseRequests, LeasedCall, LeasedStore, Leases, Piggyback, Protocol,
+};
 use leasehold_wire::nfs3;
 use leasehold_wire::nqnfs::{Ask, Call, Grant, Kind, Terms, evicted, getlease, vacated};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
@@ -30,7 +32,7 @@ use leasehold_wire::rpc::{Reply, ReplyStatus};
 use crate::context::{Context, Leased};
 use crate::errors::Errors;
 use crate::nfs3::{Nfs3, convert, data, errors};
-use crate::procedure::{Dialect as _, Plain, Procedure, Refusal, Running, Told, garbage, null};
+use crate::procedure::{Dialect as _, OneWay, Plain, Procedure, Refusal, Running, garbage, null};
 use crate::table::{Keep, Row, row};
 
 /// The procedures in the order of their numbers.
@@ -62,8 +64,8 @@ pub(crate) const ROWS: &[Row] = &[
     crate::nfs3::ROWS[20].in_nqnfs(),
     crate::nfs3::ROWS[21].in_nqnfs(),
     crate::nfs3::ROWS[1].in_nqnfs().named("GETLEASE", getlease).fails(errors::GETLEASE),
-    row!(Told, "VACATED", vacated, vacated::Args => (), ()),
-    row!(Told, "EVICTED", evicted, evicted::Args => (), ()),
+    row!(OneWay, "VACATED", vacated, vacated::Args => (), ()),
+    row!(OneWay, "EVICTED", evicted, evicted::Args => (), ()),
 ];
 
 /// The paper's allowance for clock skew, which also covers the rounding to whole seconds.
@@ -125,7 +127,7 @@ fn is_of_ours(context: &Context, arguments: &Bytes) -> bool {
 }
 
 /// Returns the grant for the reply to a call.
-fn granted(ask: Ask, asked: &Asked) -> Option<Grant> {
+fn granted(ask: Ask, asked: &Piggyback) -> Option<Grant> {
     let grant = asked.outcome().granted.first()?.grant;
     let term = Duration::from_millis(grant.term_ms.into()).saturating_sub(CLOCK_SKEW);
     let seconds = u32::try_from(term.as_secs()).unwrap_or(u32::MAX);
@@ -135,14 +137,17 @@ fn granted(ask: Ask, asked: &Asked) -> Option<Grant> {
 
 /// Returns the lease requests of a call; None if the host is not a client with leases and requests
 /// no lease.
-async fn of_nqnfs(context: &mut Context, ask: Option<Ask>) -> Result<Option<Arc<Asked>>, FsError> {
+async fn of_nqnfs(
+    context: &mut Context,
+    ask: Option<Ask>,
+) -> Result<Option<Arc<Piggyback>>, FsError> {
     let Some(client) = host_of(context, ask.is_some())? else { return Ok(None) };
     let leases = &context.service.leases;
     let asks = match ask {
         Some(ask) if leases.may_ask(client).await == Admission::Allowed => asks(leases, ask),
-        Some(_) | None => Asks::default(),
+        Some(_) | None => LeaseRequests::default(),
     };
-    Ok(Some(Arc::new(Asked::new(client, asks, MadeFrom::Held))))
+    Ok(Some(Arc::new(Piggyback::new(client, asks, ChangeBase::Held))))
 }
 
 /// Returns the client of the calling host. Registers the host if it requests a lease or may have
@@ -167,7 +172,7 @@ fn host_of(context: &mut Context, asks: bool) -> Result<Option<Client>, FsError>
     }
 }
 
-fn asks(leases: &Leases, ask: Ask) -> Asks {
+fn asks(leases: &Leases, ask: Ask) -> LeaseRequests {
     let kind = match ask.kind {
         Kind::Read => leases::Kind::Read,
         Kind::Write => leases::Kind::Write,
@@ -176,7 +181,7 @@ fn asks(leases: &Leases, ask: Ask) -> Asks {
         0 => leases.terms().default_term,
         seconds => Duration::from_secs(seconds.into()),
     };
-    Asks::mute(kind, term + CLOCK_SKEW)
+    LeaseRequests::mute(kind, term + CLOCK_SKEW)
 }
 
 async fn write(
@@ -222,7 +227,7 @@ async fn lease(context: &mut Context, wanted: getlease::Wanted) -> Result<getlea
     if kind == Kind::Write && target.request.read_only {
         return Err(FsError::ReadOnly);
     }
-    let by = By {
+    let by = LeasedCall {
         asked: Arc::clone(&asked),
         caller: target.request.caller.clone(),
         read_only: target.request.read_only,

@@ -150,9 +150,9 @@ impl Dialect for Plain {
 }
 
 /// The dialect of one-way messages, which have no results and no reply.
-pub(crate) struct Told;
+pub(crate) struct OneWay;
 
-impl Dialect for Told {
+impl Dialect for OneWay {
     const IS_ANSWERED: bool = false;
     const HAS_STATUS: bool = false;
 

@@ -10,13 +10,13 @@ use leasehold_fs::FsError;
 use leasehold_wire::lease::{self, Base, Change, Granted, Terms, place};
 
 use crate::Leases;
-use crate::operation_guard::Under;
+use crate::operation_guard::ChangeLease;
 
 /// The lease requests of a call of a client with leases, and the grants in its reply.
-pub struct Asked {
+pub struct Piggyback {
     pub(super) client: Client,
-    pub(super) asks: Asks,
-    made_from: MadeFrom,
+    pub(super) asks: LeaseRequests,
+    made_from: ChangeBase,
     /// True if the server may have forgotten the lease of the call's change in a restart.
     may_be_lost: AtomicBool,
     told: Mutex<Outcome>,
@@ -24,7 +24,7 @@ pub struct Asked {
 
 /// The base of a change: the state of the object from which the client made it.
 #[derive(Clone, Copy, Debug)]
-pub enum MadeFrom {
+pub enum ChangeBase {
     /// The base that the call contains, if any.
     Named(Option<Base>),
     /// The lease that the client holds; NQNFS cannot name a base.
@@ -34,7 +34,7 @@ pub enum MadeFrom {
 /// The leases that a call requests, for its first object, its second object, and the entries of its
 /// listing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asks {
+pub struct LeaseRequests {
     first: Option<Ask>,
     second: Option<Ask>,
     entries: Option<Ask>,
@@ -57,7 +57,7 @@ pub struct Outcome {
     offset: u64,
 }
 
-impl Asks {
+impl LeaseRequests {
     /// Returns the requests of a call of the lease program.
     #[must_use]
     pub fn new(asks: &[lease::Ask]) -> Self {
@@ -110,20 +110,20 @@ fn ask(terms: &Terms, reclaim: bool) -> Ask {
     Ask { kind, term, opportune: terms.opportune, space: terms.space, reclaim, reports: true }
 }
 
-impl Asked {
+impl Piggyback {
     /// Returns the requests of a client in a call.
     #[must_use]
-    pub fn new(client: Client, asks: Asks, made_from: MadeFrom) -> Self {
+    pub fn new(client: Client, asks: LeaseRequests, made_from: ChangeBase) -> Self {
         let may_be_lost = AtomicBool::new(false);
         Self { client, asks, made_from, may_be_lost, told: Mutex::default() }
     }
 
     /// Returns the lease under which the client made the change.
-    pub(super) fn under(&self) -> Under {
+    pub(super) fn under(&self) -> ChangeLease {
         match self.made_from {
-            MadeFrom::Named(base) => Under::Named(base.map(|base| Serial(base.serial))),
-            MadeFrom::Held if self.may_be_lost.load(Ordering::Relaxed) => Under::HeldOrLost,
-            MadeFrom::Held => Under::Held,
+            ChangeBase::Named(base) => ChangeLease::Named(base.map(|base| Serial(base.serial))),
+            ChangeBase::Held if self.may_be_lost.load(Ordering::Relaxed) => ChangeLease::HeldOrLost,
+            ChangeBase::Held => ChangeLease::Held,
         }
     }
 
@@ -135,13 +135,13 @@ impl Asked {
 
     /// Returns true for a call of NQNFS, whose client identifies an object by its own handle.
     pub(super) const fn is_nqnfs(&self) -> bool {
-        matches!(self.made_from, MadeFrom::Held)
+        matches!(self.made_from, ChangeBase::Held)
     }
 
     /// Returns the base of the change if the call contains a base that is older than the modrev
     /// `now`. A change by the call itself does not make the base older.
     pub(super) fn late_base(&self, now: Modrev) -> Option<Base> {
-        let MadeFrom::Named(Some(base)) = self.made_from else { return None };
+        let ChangeBase::Named(Some(base)) = self.made_from else { return None };
         let is_own = |change: &Change| (change.place, change.after) == (place::FIRST, now.0);
         let is_late = !Modrev(base.modrev).admits_late(now);
         (is_late && !self.lock().changes.iter().any(is_own)).then_some(base)
@@ -156,7 +156,7 @@ impl Asked {
 
     /// Returns true if the call names the base of its change.
     pub(super) const fn names_base(&self) -> bool {
-        matches!(self.made_from, MadeFrom::Named(Some(_)))
+        matches!(self.made_from, ChangeBase::Named(Some(_)))
     }
 
     pub(super) fn granted(&self, place: u32, grant: &table::Grant, modrev: Modrev) {
@@ -209,7 +209,7 @@ impl Asked {
     /// Records the changes under the client's lease as unacknowledged, because the client must
     /// retry the call and its reply does not report them.
     pub fn unacknowledged(&self, leases: &Leases, told: &Outcome) {
-        let MadeFrom::Named(Some(base)) = self.made_from else { return };
+        let ChangeBase::Named(Some(base)) = self.made_from else { return };
         let first = told.changes.iter().find(|change| change.place == place::FIRST);
         if let Some((object, change)) = told.first.zip(first) {
             let change = (Modrev(change.before), Modrev(change.after));

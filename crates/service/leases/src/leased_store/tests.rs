@@ -18,8 +18,11 @@ use leasehold_fs::{
 use leasehold_store_mem::MemStore;
 use leasehold_wire::lease::{self, Base, Kind, Terms, place};
 
-use super::{Asked, Asks, By, LeasedStore, MadeFrom, Turn, Under, Use, Wanted, covered, object_of};
-use crate::{HandleKey, Handles, Leases, Protocol, Remembered, Way};
+use super::{
+    ChangeBase, ChangeLease, GuardRequest, LeaseRequests, LeasedCall, LeasedStore, OperationGuard,
+    Piggyback, Use, covered, object_of,
+};
+use crate::{HandleKey, Handles, Leases, Protocol, Remembered, ReturnPath};
 
 const HOST: core::net::IpAddr = core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
 
@@ -29,18 +32,18 @@ fn subject(with_leases: bool) -> Subject {
     let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
     let by = with_leases.then(|| {
         let who = ([1; 16], 1);
-        let way = Way::Connection(ConnectionId::default());
+        let way = ReturnPath::Connection(ConnectionId::default());
         leases.hello(Time::ZERO, (way, HOST), who, Protocol::Lease, "").expect("it is new");
         let caller = lease::Caller { client: who.0, instance: who.1, epoch: 1 };
         let client = leases.admit(Time::ZERO, way, &caller);
         let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 0 };
         let asks = [place::FIRST, place::SECOND, place::ENTRIES];
         let asks = asks.map(|place| lease::Ask { place, terms });
-        By {
-            asked: Arc::new(Asked::new(
+        LeasedCall {
+            asked: Arc::new(Piggyback::new(
                 client.expect("it is known"),
-                Asks::new(&asks),
-                MadeFrom::Named(None),
+                LeaseRequests::new(&asks),
+                ChangeBase::Named(None),
             )),
             caller: Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() },
             read_only: false,
@@ -83,7 +86,7 @@ fn gate_matches_the_model() {
 #[test]
 fn grant_that_ends_before_its_cover_is_refused() {
     let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
-    let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
+    let (who, way) = (([1; 16], 1), ReturnPath::Connection(ConnectionId::default()));
     leases.hello(Time::ZERO, (way, HOST), who, Protocol::Lease, "").expect("it is new");
     let caller = lease::Caller { client: who.0, instance: who.1, epoch: 1 };
     let client = leases.admit(Time::ZERO, way, &caller).expect("it is known");
@@ -96,19 +99,19 @@ fn grant_that_ends_before_its_cover_is_refused() {
         reclaim: false,
         reports: false,
     };
-    let wanted = Wanted {
+    let wanted = GuardRequest {
         object: Object { file_system: FileSystemId(1), file: FileId(2) },
         export,
         identity,
         named: identity,
         access: Access::Read,
         client: Some(client),
-        under: Under::Named(None),
+        under: ChangeLease::Named(None),
         ask: Some(ask),
         beside: None,
     };
     for is_lost in [false, true] {
-        let mut turn = Turn::ask(&leases, &wanted).expect("there is room");
+        let mut turn = OperationGuard::ask(&leases, &wanted).expect("there is room");
         let run = block_on(turn.begin()).expect("there is no conflict");
         let grant = run.grant.expect("it was asked for");
         assert!(grant.cachable);
@@ -336,7 +339,7 @@ impl Writer {
             meanwhile: Mutex::default(),
         });
         let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
-        let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
+        let (who, way) = (([1; 16], 1), ReturnPath::Connection(ConnectionId::default()));
         leases.hello(Time::ZERO, (way, HOST), who, Protocol::Lease, "").expect("it is new");
         let caller = lease::Caller { client: who.0, instance: who.1, epoch: 1 };
         let client = leases.admit(Time::ZERO, way, &caller).expect("it is known");
@@ -348,7 +351,7 @@ impl Writer {
         let base = Base { serial: 0, modrev: 0 };
         let mut writer = Self { store, leases, client, file, object, base };
         let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 0 };
-        let asks = Asks::new(&[lease::Ask { place: place::FIRST, terms }]);
+        let asks = LeaseRequests::new(&[lease::Ask { place: place::FIRST, terms }]);
         let (gate, asked) = writer.call(asks, None);
         block_on(gate.lease(&file)).expect("there is no conflict");
         let granted = asked.outcome().granted.pop().expect("it was asked for").grant;
@@ -358,9 +361,9 @@ impl Writer {
         writer
     }
 
-    fn call(&self, asks: Asks, base: Option<Base>) -> (LeasedStore, Arc<Asked>) {
-        let asked = Arc::new(Asked::new(self.client, asks, MadeFrom::Named(base)));
-        let by = By { asked: Arc::clone(&asked), caller: superuser(), read_only: false };
+    fn call(&self, asks: LeaseRequests, base: Option<Base>) -> (LeasedStore, Arc<Piggyback>) {
+        let asked = Arc::new(Piggyback::new(self.client, asks, ChangeBase::Named(base)));
+        let by = LeasedCall { asked: Arc::clone(&asked), caller: superuser(), read_only: false };
         let (store, leases) = (Arc::<Away>::clone(&self.store), Arc::clone(&self.leases));
         (LeasedStore::new(store, ExportId(1), leases, Some(by)), asked)
     }
@@ -383,7 +386,7 @@ impl Writer {
 #[test]
 fn change_is_reported_while_the_size_is_unknown() {
     let writer = Writer::new();
-    let (gate, asked) = writer.call(Asks::default(), Some(writer.base));
+    let (gate, asked) = writer.call(LeaseRequests::default(), Some(writer.base));
     let (caller, data) = (superuser(), Bytes::from_static(b"data"));
     block_on(gate.write(&caller, &writer.file, 0, data, Stability::Unstable))
         .result
@@ -402,7 +405,7 @@ fn lease_renewal_does_not_wait_for_an_unreachable_iod() {
     let mut writer = Writer::new();
     let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 1 << 20 };
     let granted = |writer: &Writer, reclaim| {
-        let (gate, asked) = writer.call(Asks::first(&terms, reclaim), None);
+        let (gate, asked) = writer.call(LeaseRequests::first(&terms, reclaim), None);
         let told = block_on(gate.lease(&writer.file));
         told.map(|(attributes, _)| (attributes, asked.outcome().granted.pop()))
     };
@@ -413,7 +416,7 @@ fn lease_renewal_does_not_wait_for_an_unreachable_iod() {
     let remembered = Remembered { epoch: 2, list: vec![([1; 16], 1)] };
     let handles = Handles::new(HandleKey([1; 16]));
     writer.leases = Arc::new(Leases::new(handles, remembered, None, Time::ZERO));
-    let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
+    let (who, way) = (([1; 16], 1), ReturnPath::Connection(ConnectionId::default()));
     writer.leases.hello(Time::ZERO, (way, HOST), who, Protocol::Lease, "").expect("it is known");
     let caller = lease::Caller { client: who.0, instance: who.1, epoch: 2 };
     writer.client = writer.leases.admit(Time::ZERO, way, &caller).expect("it is known");
@@ -435,7 +438,7 @@ fn lease_renewal_does_not_wait_for_an_unreachable_iod() {
 #[test]
 fn changes_by_others_during_a_wait_are_not_reported_as_own() {
     let writer = Writer::new();
-    let (gate, asked) = writer.call(Asks::default(), None);
+    let (gate, asked) = writer.call(LeaseRequests::default(), None);
     writer.store.others_come.store(true, Ordering::Relaxed);
     let (caller, data) = (superuser(), Bytes::from_static(b"data"));
     block_on(gate.write(&caller, &writer.file, 0, data, Stability::Unstable))
@@ -463,7 +466,7 @@ fn names_changed_by_others_are_no_part_of_a_change() {
         let made = block_on(writer.store.create(&superuser(), at(&writer, b"theirs"), &new));
         made.result.expect("there is room");
         let terms = Terms { kind: Kind::Read, term_ms: 0, opportune: false, space: 0 };
-        let (gate, asked) = writer.call(Asks::first(&terms, false), None);
+        let (gate, asked) = writer.call(LeaseRequests::first(&terms, false), None);
         block_on(gate.lease(&root)).expect("no other caller has a lease");
         let granted = asked.outcome().granted.pop().expect("the call asked for a lease").grant;
         writer.store.store.set_now(FileTime { seconds: 2, nanoseconds: 0 });
@@ -476,7 +479,7 @@ fn names_changed_by_others_are_no_part_of_a_change() {
                 block_on(plain.remove(&superuser(), theirs)).result.expect("the name is there");
             }));
         }
-        let (gate, asked) = writer.call(Asks::default(), None);
+        let (gate, asked) = writer.call(LeaseRequests::default(), None);
         let made = block_on(gate.create(&superuser(), at(&writer, b"own"), &new));
         made.result.expect("there is room");
         let changes = asked.outcome().changes;
@@ -494,12 +497,12 @@ fn names_changed_by_others_are_no_part_of_a_change() {
 #[test]
 fn change_of_a_call_without_a_base_is_recorded() {
     let writer = Writer::new();
-    let (gate, _) = writer.call(Asks::default(), None);
+    let (gate, _) = writer.call(LeaseRequests::default(), None);
     let told = block_on(gate.open_layout(&superuser(), &writer.file, Purpose::Write));
     assert_eq!(told, Err(FsError::Delay));
     assert!(writer.is_own());
     let writer = Writer::new();
-    let (gate, _) = writer.call(Asks::default(), None);
+    let (gate, _) = writer.call(LeaseRequests::default(), None);
     block_on(gate.commit(&superuser(), &writer.file, 0, 0)).result.expect("it is there");
     assert!(writer.is_own());
 }
@@ -534,7 +537,7 @@ fn maintenance_makes_no_data_late() {
         another(1);
         store.keep_up(file, 3);
         another(2);
-        let (gate, asked) = writer.call(Asks::default(), Some(writer.base));
+        let (gate, asked) = writer.call(LeaseRequests::default(), Some(writer.base));
         let data = Bytes::from_static(b"late");
         let done = block_on(gate.write(&superuser(), file, 0, data, Stability::Unstable)).result;
         let told = asked.outcome();
@@ -559,7 +562,7 @@ fn reused_file_number_inherits_no_lease() {
     let place = Place { directory: writer.store.root(), name };
     let store = Arc::<Away>::clone(&writer.store);
     let plain = LeasedStore::new(store, ExportId(1), Arc::clone(&writer.leases), None);
-    let (remover, _) = writer.call(Asks::default(), Some(writer.base));
+    let (remover, _) = writer.call(LeaseRequests::default(), Some(writer.base));
     let used = Use { id: writer.file, access: Access::Write, place: Some(place::SECOND) };
     let removing = block_on(remover.hold(used));
     let removing = removing.map_err(drop).expect("it is its own");
@@ -574,7 +577,7 @@ fn reused_file_number_inherits_no_lease() {
     drop(removing);
     // The same sequence again, with a client that requests a lease on the new file.
     let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 0 };
-    let asks = || Asks::new(&[lease::Ask { place: place::FIRST, terms }]);
+    let asks = || LeaseRequests::new(&[lease::Ask { place: place::FIRST, terms }]);
     let held = |id| Use { id, access: Access::Write, place: Some(place::FIRST) };
     let removing = block_on(writer.call(asks(), None).0.hold(held(made.object)));
     let removing = removing.map_err(drop).expect("there is no conflict");

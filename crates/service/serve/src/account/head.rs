@@ -16,9 +16,9 @@ const CREDENTIAL_AT: usize = 32;
 /// The position of a call's counters: the index of its row and the export in its handle. Both
 /// values share one word, because the account compares them for every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u32);
+pub(super) struct CounterPosition(u32);
 
-impl Place {
+impl CounterPosition {
     /// The export number that means "no export"; no real export has this number.
     const NO_EXPORT: u16 = u16::MAX;
 
@@ -135,12 +135,12 @@ impl Layout {
 
     /// Returns the position of a call's counters.
     #[inline]
-    pub(super) fn place(&mut self, call: &[u8]) -> Place {
-        self.served(call).unwrap_or(Place::new(self.rows - 1, None))
+    pub(super) fn place(&mut self, call: &[u8]) -> CounterPosition {
+        self.served(call).unwrap_or(CounterPosition::new(self.rows - 1, None))
     }
 
     #[inline]
-    fn served(&mut self, call: &[u8]) -> Option<Place> {
+    fn served(&mut self, call: &[u8]) -> Option<CounterPosition> {
         let head: &[u8; CREDENTIAL_AT] = call.first_chunk()?;
         if head[PROGRAM_AT..PROCEDURE_AT] != self.last.key {
             self.change_version(head)?;
@@ -158,9 +158,9 @@ impl Layout {
             && let Some(bytes) = call.get(verifier..verifier + COMMON_BYTES)
             && bytes[COMMON_LENGTH_AT..COMMON_HANDLE_AT - size_of::<u32>()] == [0; 4]
         {
-            return Some(Place::new(row, Some(export_of(&bytes[COMMON_HANDLE_AT..]))));
+            return Some(CounterPosition::new(row, Some(export_of(&bytes[COMMON_HANDLE_AT..]))));
         }
-        Some(Place::new(row, self.export(call, verifier)))
+        Some(CounterPosition::new(row, self.export(call, verifier)))
     }
 
     #[cold]

@@ -1,6 +1,6 @@
 //! A streak: consecutive calls of one procedure by one client on one export.
 
-use super::head::Place;
+use super::head::CounterPosition;
 use super::{ClientId, Tally};
 
 /// The client and export of a streak.
@@ -8,7 +8,7 @@ use super::{ClientId, Tally};
 pub(super) struct Whose {
     pub(super) client: ClientId,
     /// The row, and the export if the server has accepted a handle of that export.
-    pub(super) place: Place,
+    pub(super) place: CounterPosition,
 }
 
 /// A streak, with the counters that its procedure had at the beginning of the streak.
@@ -29,7 +29,7 @@ pub(super) struct Calls {
 
 impl Default for Streak {
     fn default() -> Self {
-        let whose = Whose { client: ClientId::OTHERS, place: Place::new(0, None) };
+        let whose = Whose { client: ClientId::OTHERS, place: CounterPosition::new(0, None) };
         Self { whose, before: Calls::default() }
     }
 }

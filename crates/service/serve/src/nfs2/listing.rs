@@ -13,7 +13,7 @@ use crate::procedure::Refusal;
 pub(super) async fn readdir(
     context: &Context,
     args: wire::readdir::Args,
-) -> Result<Names, Refusal<()>> {
+) -> Result<NamePage, Refusal<()>> {
     let target = context.target(&args.directory.0).await?;
     let cookie = context.service.cookies.widen(&target, args.cookie).await?;
     let count = args.count.min(TRANSFER_V2_BYTES_MAX);
@@ -26,16 +26,16 @@ pub(super) async fn readdir(
     let page = ops::readdir(&target.request, directory, cookie, budget, Wanted::Names).await?;
     let cookies =
         context.service.cookies.tell(&target, page.entries.iter().map(|entry| entry.cookie));
-    Ok(Names { page, cookies })
+    Ok(NamePage { page, cookies })
 }
 
 /// A page of names, encoded entry by entry, with cookies of 4 bytes.
-pub(super) struct Names {
+pub(super) struct NamePage {
     page: Page,
     cookies: Vec<wire::Cookie>,
 }
 
-impl Encode for Names {
+impl Encode for NamePage {
     fn encode(&self, writer: &mut Writer) {
         let entries = ListOf(|| {
             self.page.entries.iter().zip(&self.cookies).map(|(entry, cookie)| {

@@ -20,7 +20,7 @@ const VERIFIER: [u8; 8] = [0; 8];
 pub(super) async fn readdir(
     context: &Context,
     args: wire::readdir::Args,
-) -> Result<Names, Refusal<After>> {
+) -> Result<NamePage, Refusal<After>> {
     let target = context.target(args.directory.as_bytes()).await?;
     let bytes = entry_bytes(context, args.count, wire::readdir::EMPTY_BYTES)?;
     let budget = Budget {
@@ -30,7 +30,7 @@ pub(super) async fn readdir(
     let directory = &target.object;
     ops::readdir(&target.request, directory, args.cookie, budget, Wanted::Names)
         .await
-        .map(Names)
+        .map(NamePage)
         .map_err(Into::into)
 }
 
@@ -67,9 +67,9 @@ fn entry_bytes(context: &Context, count: u32, empty_bytes: u32) -> Result<u32, F
 }
 
 /// A page of names, which the front end encodes entry by entry without a second list.
-pub(super) struct Names(Page);
+pub(super) struct NamePage(Page);
 
-impl Encode for Names {
+impl Encode for NamePage {
     fn encode(&self, writer: &mut Writer) {
         let entries = || {
             self.0.entries.iter().map(|entry| wire::readdir::Entry {
