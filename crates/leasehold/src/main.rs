@@ -33,7 +33,6 @@ mod reload;
 mod remote;
 mod rescue;
 mod restart;
-mod router;
 mod running;
 mod scrub;
 mod serve;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::xdr::{Encode as _, Reader, Writer, decode_all};
 use leasehold_fs::MaybeReady;
-use leasehold_serve::{Response, Service};
+use leasehold_serve::{Arrival, Program, Response, Service};
 use leasehold_store_replica::Metaserver;
-use leasehold_wire::binding::{Bound, Host, Identifier, Name, VERSION, lookup};
-use leasehold_wire::rpc::{Call, Reply, ReplyStatus, Versions, null};
+use leasehold_wire::binding::{Bound, Host, Identifier, Name, lookup};
+use leasehold_wire::rpc::{Call, Reply, ReplyStatus, null};
 
-use crate::server_state::Serving;
+use crate::cluster::Group;
 
 /// The metaservers of a volume.
 pub(crate) struct Referral {
@@ -28,40 +28,12 @@ pub(crate) struct Referral {
 }
 
 impl Referral {
-    /// Returns the referrals for the volume that several metaservers serve, if there is one.
-    pub(crate) fn of(serving: &Serving) -> Option<Self> {
-        serving.volumes().into_iter().find_map(|(name, volume)| {
-            let number = volume.striped.options().volume;
-            let (group, metaserver) = volume.group?;
-            let name = name.trim_matches('/').to_owned();
-            let (told, addresses) = (name.to_ascii_lowercase(), group.addresses());
-            Some(Self { name, told, volume: number, metaserver, addresses })
-        })
-    }
-
-    /// Executes a call of the binding program that came over TCP.
-    pub(crate) fn answer(
-        self: &Arc<Self>,
-        service: &Service,
-        from: IpAddr,
-        message: &Bytes,
-        mut writer: Writer,
-    ) -> Response {
-        let mut reader = Reader::new(message);
-        let Ok(call) = Call::decode(&mut reader) else { return MaybeReady::now(None).into() };
-        let xid = call.xid;
-        let (status, name) = match wanted(&call, &mut reader) {
-            Ok(name) => (ReplyStatus::Success, name),
-            Err(status) => (status, None),
-        };
-        Reply { xid, status }.encode(&mut writer);
-        let Some(Name(name)) = name else { return MaybeReady::now(Some(writer.finish())).into() };
-        let (this, among) = (Arc::clone(self), self.among(service, from, name));
-        MaybeReady::later(async move {
-            this.bound(&among, from).await.encode(&mut writer);
-            Some(writer.finish())
-        })
-        .into()
+    /// Returns the referrals for a volume: `name` is the path that clients mount, and `number` the
+    /// number of the volume.
+    pub(crate) fn of(name: &str, number: u64, group: &Group, metaserver: Metaserver) -> Self {
+        let name = name.trim_matches('/').to_owned();
+        let (told, addresses) = (name.to_ascii_lowercase(), group.addresses());
+        Self { name, told, volume: number, metaserver, addresses }
     }
 
     /// Returns the metaservers that a client may be referred to. Returns none if the client cannot
@@ -91,14 +63,39 @@ impl Referral {
     }
 }
 
+/// The binding program at a metaserver, which refers clients to the least loaded metaserver.
+pub(crate) struct Binding {
+    pub(crate) referral: Arc<Referral>,
+    pub(crate) service: Arc<Service>,
+}
+
+impl Program for Binding {
+    fn answer(&self, arrival: Arrival, message: Bytes, mut writer: Writer) -> Response {
+        let mut reader = Reader::new(&message);
+        let Ok(call) = Call::decode(&mut reader) else { return MaybeReady::now(None).into() };
+        let xid = call.xid;
+        let (status, name) = match wanted(&call, &mut reader) {
+            Ok(name) => (ReplyStatus::Success, name),
+            Err(status) => (status, None),
+        };
+        Reply { xid, status }.encode(&mut writer);
+        let Some(Name(name)) = name else { return MaybeReady::now(Some(writer.finish())).into() };
+        let from = arrival.from.ip();
+        let referral = Arc::clone(&self.referral);
+        let among = referral.among(&self.service, from, name);
+        MaybeReady::later(async move {
+            referral.bound(&among, from).await.encode(&mut writer);
+            Some(writer.finish())
+        })
+        .into()
+    }
+}
+
 /// Returns the name that a call looks up; `None` for NULL.
 fn wanted<'a>(
     call: &Call<'_>,
     reader: &mut Reader<'a>,
 ) -> Result<Option<lookup::Args<'a>>, ReplyStatus> {
-    if call.version != VERSION {
-        return Err(ReplyStatus::ProgramMismatch(Versions { low: VERSION, high: VERSION }));
-    }
     match call.procedure {
         null::NUMBER => Ok(None),
         lookup::NUMBER => decode_all(reader).map(Some).map_err(|_| ReplyStatus::GarbageArguments),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_serve::{HandleKey, Service};
+use leasehold_serve::{HandleKey, Router, Service};
 use leasehold_shell::client::block_on;
 use leasehold_shell::control::Control;
 use leasehold_shell::inherited_sockets::{InheritedSockets, Purpose};
@@ -39,7 +39,6 @@ use crate::portmap::{Telling, Told};
 use crate::ready::{Exported, Ready};
 use crate::rebalancer::Tending;
 use crate::restart::{self, Sockets};
-use crate::router::Answering;
 use crate::running::REPLACED;
 use crate::server_state::Serving;
 use crate::stable_log::{self, StableLog};
@@ -121,7 +120,7 @@ fn serve(
     let service = Arc::new(leases::begin(service, &state)?);
     serving.followed_by(Arc::clone(&service))?;
     let running = server
-        .start(Arc::new(Answering::by(&service, &serving)))
+        .start(Arc::new(Router::new(Arc::clone(&service), serving.programs(&service))))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     service.call_clients_by(running.post());
     let telling = telling.start()?;

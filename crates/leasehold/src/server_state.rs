@@ -11,19 +11,21 @@ use std::time::Duration;
 
 use leasehold_fs::{Export, Store, Verifier};
 use leasehold_serve::access::Access;
+use leasehold_serve::router::Row;
 use leasehold_serve::{Offer, Service};
 use leasehold_shell::{Pool, Rate, clock, own, state};
 use leasehold_store_dir::{self as dir, Crossing, DirStore, Origin};
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::Striped;
 
-use crate::cluster::Names;
+use crate::cluster::{Names, programs};
 use crate::config::options::Server;
 use crate::config::{Difference, Facts, Plan, Planned, is_name};
 use crate::crossings::Noted;
 use crate::failure::{Failure, Kind};
 use crate::find::Known;
 use crate::options::{Durability, Question};
+use crate::referral::Referral;
 use crate::running::About;
 use crate::stripes::{self, Layout, Volume};
 use crate::why::{self, Answer};
@@ -157,6 +159,17 @@ impl Serving {
     /// Returns the metaserver, if this server is one of several.
     pub(crate) fn metaserver(&self) -> Option<Metaserver> {
         self.lock().stores.values().find_map(|opened| opened.metaserver.clone())
+    }
+
+    /// Returns the programs of this server beside those of the procedure table.
+    pub(crate) fn programs(&self, service: &Arc<Service>) -> Vec<Row> {
+        let several = self.volumes().into_iter().find_map(|(name, volume)| {
+            let number = volume.striped.options().volume;
+            let (group, metaserver) = volume.group?;
+            let referral = Referral::of(&name, number, &group, metaserver.clone());
+            Some(programs(service, &metaserver, referral))
+        });
+        several.unwrap_or_default()
     }
 
     /// Returns the current exports, with their permanent export numbers.

@@ -9,7 +9,7 @@ use leasehold_base::xdr::Writer;
 use leasehold_fs::MaybeReady;
 use leasehold_names::{self as names, Names};
 use leasehold_portmap::{Asked, Carrier, Portmapper};
-use leasehold_serve::{Arrival, Response, Service, Transport, Trust};
+use leasehold_serve::{Arrival, Response, Router, Service, Transport, Trust};
 
 /// A handler of messages: [`Service`], or a substitute in a test.
 pub trait Handler: Send + Sync {
@@ -37,6 +37,20 @@ impl Handler for Arc<Service> {
 
     fn wake(&self, now: Time) -> Option<Time> {
         Service::wake(self, now)
+    }
+}
+
+impl Handler for Router {
+    fn answer(&self, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
+        Self::answer(self, arrival, message, writer)
+    }
+
+    fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
+        Self::connection_closed(self, from, connection);
+    }
+
+    fn wake(&self, now: Time) -> Option<Time> {
+        Self::wake(self, now)
     }
 }
 

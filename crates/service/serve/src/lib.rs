@@ -28,6 +28,7 @@ mod procedure;
 mod reference;
 mod reply_journal;
 mod response;
+pub mod router;
 mod service;
 pub mod table;
 mod users;
@@ -44,5 +45,6 @@ pub use leasehold_leases::{
 };
 pub use reply_journal::{Noted, ReplyJournal};
 pub use response::Response;
+pub use router::{Program, Router};
 pub use service::Service;
 pub use users::{Unknown, Users};

@@ -316,6 +316,12 @@ pub const PROGRAMS: &[Program] = &[
     },
 ];
 
+/// Returns the versions of a program in the table; none if the table does not have the program.
+pub(crate) fn versions(program: u32) -> impl Iterator<Item = u32> + Clone {
+    let served = PROGRAMS.iter().find(|served| served.number == program);
+    served.map_or(&[][..], |served| served.versions).iter().map(|version| version.number)
+}
+
 /// Returns the row of a procedure.
 ///
 /// # Errors
