@@ -14,6 +14,7 @@ use leasehold_base::limits::BOUND_NAME_BYTES_MAX;
 use leasehold_base::shown::shown;
 use leasehold_names::Names;
 use leasehold_shell::binding::{Binding, Database, Located};
+use leasehold_shell::client::Address;
 use leasehold_shell::log::Target;
 use leasehold_shell::process::{self as own, Termination};
 use leasehold_shell::systemd::{self, State};
@@ -29,7 +30,6 @@ use crate::failure::{Failure, Kind};
 use crate::logging;
 use crate::options::{self, LogFormat};
 use crate::output::say;
-use crate::remote::Address;
 
 /// The variable that names the database for lookups.
 const VARIABLE: &str = "LEASEHOLD_NAMES";

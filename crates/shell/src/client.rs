@@ -11,6 +11,7 @@ mod hub;
 mod link;
 mod links;
 mod sockets;
+mod url;
 
 pub use find::{Mounted, NotFound, Target, mount};
 pub use futures_executor::block_on;
@@ -18,3 +19,4 @@ pub use hub::Runtime;
 pub(crate) use hub::Seat;
 pub(crate) use link::PutOff;
 pub use sockets::SourcePort;
+pub use url::{Address, SCHEME};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
-use crate::remote::Address;
+use leasehold_shell::client::Address;
 
 /// The default port of an iod.
 const PORT: u16 = 2049;

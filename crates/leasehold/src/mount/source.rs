@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use crate::remote::Address;
+use leasehold_shell::client::Address;
 
 /// A directory of a server to mount.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,20 +1,15 @@
 //! Lists directories and attributes, as text for people or as JSON for programs.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use futures_util::{StreamExt as _, stream};
 use leasehold_base::shown::{acts, shown};
+use leasehold_files::{Follow, Remote, Servers, entries};
 use leasehold_session::Error;
-use leasehold_session::nfs::Place;
-use leasehold_shell::client::block_on;
+use leasehold_shell::client::{Address, block_on};
 use leasehold_wire::nfs3::{Attributes, FileType, Time};
 use serde::Serialize;
 
-use super::file;
 use super::options::{List, Stat};
-use super::server::{Follow, Remote, Servers, is_name};
-use super::url::Address;
 use crate::failure::{Failure, Kind};
 
 /// One object in the JSON output.
@@ -41,8 +36,9 @@ struct Entry {
     target: Option<String>,
 }
 
-pub(super) fn ls(options: &List) -> Result<(), Failure> {
-    let servers = Servers::new(&options.how)?;
+/// Lists directories.
+pub(crate) fn ls(options: &List) -> Result<(), Failure> {
+    let servers = Servers::new(options.how.options())?;
     let mut out = io::stdout().lock();
     for address in &options.addresses {
         block_on(async {
@@ -80,8 +76,9 @@ pub(super) fn ls(options: &List) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn stat(options: &Stat) -> Result<(), Failure> {
-    let servers = Servers::new(&options.how)?;
+/// Prints the attributes of objects.
+pub(crate) fn stat(options: &Stat) -> Result<(), Failure> {
+    let servers = Servers::new(options.how.options())?;
     let mut out = io::stdout().lock();
     for address in &options.addresses {
         block_on(async {
@@ -96,41 +93,6 @@ pub(super) fn stat(options: &Stat) -> Result<(), Failure> {
         })?;
     }
     Ok(())
-}
-
-/// The maximum number of names in one directory: a malicious server may list names without end.
-const NAMES_MAX: usize = 1 << 20;
-
-/// Lists the objects in a directory. If the server returns no attributes with the names, requests
-/// the attributes in parallel.
-pub(super) async fn entries(
-    directory: &Remote,
-    in_flight: usize,
-) -> Result<Vec<(Vec<u8>, Result<Remote, Error>)>, file::Error> {
-    let (nfs, who) = (directory.nfs(), &directory.who);
-    let bytes = directory.mounted.bounds.directory_bytes;
-    let mut all = Vec::new();
-    let (mut count, mut seen) = (0, BTreeSet::new());
-    let mut from = Some(Place::default());
-    while let Some(place) = from {
-        let listed = nfs.list(who, &directory.handle, place, bytes, true).await?.done()?;
-        from = listed.next();
-        count += listed.entries.len();
-        let comes_back = from.is_some_and(|next| !seen.insert(next.cookie));
-        if count > NAMES_MAX || comes_back {
-            return Err(file::Error::Endless);
-        }
-        let named = listed.entries.into_iter().filter(|entry| is_name(&entry.name));
-        let objects = stream::iter(named).map(|entry| async move {
-            let object = match entry.object {
-                Some(object) => directory.known(object, entry.attributes).await,
-                None => directory.child(&entry.name).await,
-            };
-            (entry.name.to_vec(), object)
-        });
-        all.extend(objects.buffered(in_flight).collect::<Vec<_>>().await);
-    }
-    Ok(all)
 }
 
 async fn show(
@@ -166,10 +128,7 @@ async fn show(
 async fn entry(address: &Address, name: &[u8], place: &Remote) -> Result<Entry, Error> {
     let Attributes { file_type, mode, link_count, uid, gid, size, used, .. } = place.attributes;
     let target = match file_type {
-        FileType::Symlink => {
-            let link = place.nfs().readlink(&place.who, &place.handle).await?.done()?;
-            Some(readable(&link.target))
-        }
+        FileType::Symlink => Some(readable(&place.target().await?)),
         FileType::Regular
         | FileType::Directory
         | FileType::BlockDevice
@@ -217,7 +176,7 @@ fn tell(out: &mut impl Write, place: &Remote, entry: &Entry) -> io::Result<()> {
         out,
         "  server    {} (NFS {}, reads of {} bytes, writes of {})",
         place.mounted.server,
-        place.nfs().version().number(),
+        place.mounted.nfs.version().number(),
         bounds.read_bytes,
         bounds.write_bytes
     )

@@ -1,10 +1,15 @@
 //! The options of `ls`, `cat`, `stat` and `cp`.
 
 use std::num::{NonZeroU16, NonZeroUsize};
+use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use leasehold_files::{Options, Place};
+use leasehold_session::nfs::Version;
+use leasehold_shell::client::Address;
 
-use super::url::{self, Address, Place};
+use crate::find;
 
 const SERVER: &str = "The server";
 
@@ -12,7 +17,7 @@ const SERVER: &str = "The server";
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
     /// The directories: `nfs://HOST[:PORT]/EXPORT/PATH`
-    #[arg(value_name = "URL", required = true, value_parser = url::address())]
+    #[arg(value_name = "URL", required = true, value_parser = address())]
     pub(crate) addresses: Vec<Address>,
 
     /// Show type, mode, owner, size and time
@@ -31,7 +36,7 @@ pub(crate) struct List {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stat {
     /// The files or directories: `nfs://HOST[:PORT]/EXPORT/PATH`
-    #[arg(value_name = "URL", required = true, value_parser = url::address())]
+    #[arg(value_name = "URL", required = true, value_parser = address())]
     pub(crate) addresses: Vec<Address>,
 
     /// Print one JSON object per line
@@ -46,7 +51,7 @@ pub(crate) struct Stat {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cat {
     /// The files: `nfs://HOST[:PORT]/EXPORT/PATH`
-    #[arg(value_name = "URL", required = true, value_parser = url::address())]
+    #[arg(value_name = "URL", required = true, value_parser = address())]
     pub(crate) addresses: Vec<Address>,
 
     #[command(flatten)]
@@ -63,11 +68,11 @@ pub(crate) struct Cat {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Copy {
     /// The sources: local paths, and `nfs://HOST[:PORT]/EXPORT/PATH`
-    #[arg(value_name = "SOURCE", required = true, value_parser = url::place())]
+    #[arg(value_name = "SOURCE", required = true, value_parser = place())]
     pub(crate) sources: Vec<Place>,
 
     /// The destination: an existing directory, or the name of the copy
-    #[arg(value_name = "DESTINATION", value_parser = url::place())]
+    #[arg(value_name = "DESTINATION", value_parser = place())]
     pub(crate) destination: Place,
 
     /// Copy directories with all their contents
@@ -128,4 +133,33 @@ pub(crate) enum NfsVersion {
     /// Version 3.
     #[value(name = "3")]
     Three,
+}
+
+impl How {
+    /// Returns the options in the form of the client.
+    pub(super) fn options(&self) -> Options {
+        let timeout = Duration::from_secs(self.timeout.into());
+        Options {
+            mount_port: self.mount_port.map(Into::into),
+            version: self.nfs_version.map(|version| match version {
+                NfsVersion::Two => Version::V2,
+                NfsVersion::Three => Version::V3,
+            }),
+            udp: self.udp,
+            connections: self.connections,
+            in_flight: self.in_flight,
+            timeout: (!timeout.is_zero()).then_some(timeout),
+            resolve: find::resolve,
+        }
+    }
+}
+
+/// Parses the address of a file on a server.
+fn address() -> impl TypedValueParser<Value = Address> {
+    OsStringValueParser::new().try_map(|text| Address::of(&text))
+}
+
+/// Parses the location of a file; file names need not be UTF-8.
+fn place() -> impl TypedValueParser<Value = Place> {
+    OsStringValueParser::new().try_map(|text| Place::of(&text))
 }

@@ -1,32 +1,24 @@
 //! Addresses of files on servers, as `nfs://HOST[:PORT]/PATH` (RFC 2224).
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt;
 use std::num::NonZeroU16;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
 use std::str::FromStr;
-
-use clap::builder::{OsStringValueParser, TypedValueParser};
 
 /// The address of a file or directory on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub struct Address {
     /// The host name, or the IP address without brackets.
-    pub(crate) host: String,
-    pub(crate) port: Option<NonZeroU16>,
+    pub host: String,
+    /// The port of the NFS program; `None` for the default.
+    pub port: Option<NonZeroU16>,
     /// The path on the server, including its slashes.
-    pub(crate) path: Vec<u8>,
+    pub path: Vec<u8>,
 }
 
-/// The location of a file: on this machine or on a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Here(PathBuf),
-    There(Address),
-}
-
-const SCHEME: &str = "nfs://";
+/// The scheme of the addresses.
+pub const SCHEME: &str = "nfs://";
 
 /// The bytes that need no escape in a path, besides letters and digits.
 const PLAIN: &[u8] = b"-._~!$&'()*+,;=:@/";
@@ -44,7 +36,7 @@ impl Address {
     ///
     /// # Errors
     /// The fault in the address.
-    pub(crate) fn of(text: &OsStr) -> Result<Self, String> {
+    pub fn of(text: &OsStr) -> Result<Self, String> {
         let text = text.as_bytes();
         let rest = text.strip_prefix(SCHEME.as_bytes()).ok_or("it does not begin with nfs://")?;
         let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
@@ -98,7 +90,8 @@ impl fmt::Display for Address {
 
 impl Address {
     /// Returns the address of the object with a name in this directory.
-    pub(crate) fn within(&self, name: &[u8]) -> Self {
+    #[must_use]
+    pub fn within(&self, name: &[u8]) -> Self {
         let mut path = self.path.clone();
         if !path.is_empty() && !path.ends_with(b"/") {
             path.push(b'/');
@@ -108,48 +101,8 @@ impl Address {
     }
 
     /// Returns the components of the path.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
-    }
-}
-
-/// Parses the address of a file on a server, for the command line.
-pub(super) fn address() -> impl TypedValueParser<Value = Address> {
-    OsStringValueParser::new().try_map(|text| Address::of(&text))
-}
-
-/// Parses the location of a file, for the command line; file names need not be UTF-8.
-pub(super) fn place() -> impl TypedValueParser<Value = Place> {
-    OsStringValueParser::new().try_map(|text| Place::of(&text))
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Here(path) => path.display().fmt(f),
-            Self::There(address) => address.fmt(f),
-        }
-    }
-}
-
-impl Place {
-    /// Parses the location of a file.
-    ///
-    /// # Errors
-    /// The fault in the address of a server.
-    pub(crate) fn of(text: &OsStr) -> Result<Self, String> {
-        match text.as_bytes().starts_with(SCHEME.as_bytes()) {
-            true => Address::of(text).map(Self::There),
-            false => Ok(Self::Here(text.into())),
-        }
-    }
-
-    /// Returns the location of the object with a name in this directory.
-    pub(crate) fn within(&self, name: &[u8]) -> Self {
-        match self {
-            Self::Here(path) => Self::Here(path.join(OsString::from_vec(name.to_vec()))),
-            Self::There(address) => Self::There(address.within(name)),
-        }
     }
 }
 
@@ -200,7 +153,6 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(Place::of(OsStr::new("nfs")), Ok(Place::Here("nfs".into())));
         let odd = OsStr::from_bytes(b"nfs://host/a\xff%ff");
         assert_eq!(Address::of(odd).map(|it| it.path), Ok(b"a\xff\xff".to_vec()));
         assert!(Address::of(OsStr::from_bytes(b"nfs://h\xff/a")).is_err());

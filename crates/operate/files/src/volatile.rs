@@ -15,11 +15,11 @@ type Verifier = Option<[u8; 8]>;
 /// Written ranges, by their starts. Ranges do not overlap; adjacent ranges with the same verifier
 /// are merged.
 #[derive(Debug, Default)]
-pub(super) struct Volatile(BTreeMap<u64, (u64, Verifier)>);
+pub(crate) struct Volatile(BTreeMap<u64, (u64, Verifier)>);
 
 impl Volatile {
     /// Adds a range that the server has accepted, but not yet stored on stable storage.
-    pub(super) fn add(&mut self, range: Range<u64>, verifier: Verifier) {
+    pub(crate) fn add(&mut self, range: Range<u64>, verifier: Verifier) {
         let Range { mut start, mut end } = range;
         if start >= end {
             return;
@@ -46,12 +46,12 @@ impl Volatile {
     }
 
     /// Returns true if all written data is on stable storage.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the ranges that the server has lost, given the verifier that COMMIT returned.
-    pub(super) fn lost(self, committed: [u8; 8]) -> Vec<Range<u64>> {
+    pub(crate) fn lost(self, committed: [u8; 8]) -> Vec<Range<u64>> {
         let lost = self.0.into_iter().filter(|(_, (_, verifier))| *verifier != Some(committed));
         lost.map(|(start, (end, _))| start..end).collect()
     }

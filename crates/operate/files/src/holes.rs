@@ -12,7 +12,7 @@ use rustix::fs::{SeekFrom, seek};
 const UNIT_BYTES: usize = 64 << 10;
 
 /// Returns true if a local file has holes.
-pub(super) fn has_holes(metadata: &Metadata) -> bool {
+pub(crate) fn has_holes(metadata: &Metadata) -> bool {
     metadata.is_file() && metadata.blocks().saturating_mul(512) < metadata.len()
 }
 
@@ -20,7 +20,7 @@ pub(super) fn has_holes(metadata: &Metadata) -> bool {
 ///
 /// # Errors
 /// An error of the file system.
-pub(super) fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
+pub(crate) fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     match seek(file, SeekFrom::Data(at)) {
         Ok(place) => Ok(Some(place)),
         Err(rustix::io::Errno::NXIO) => Ok(None),
@@ -31,7 +31,7 @@ pub(super) fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
 }
 
 /// Returns the ranges of the data that contain bytes other than zeros.
-pub(super) fn filled(data: &[u8]) -> Vec<Range<usize>> {
+pub(crate) fn filled(data: &[u8]) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     for (number, unit) in data.chunks(UNIT_BYTES).enumerate() {
         if unit.iter().all(|byte| *byte == 0) {

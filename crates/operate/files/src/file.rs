@@ -14,10 +14,10 @@ use leasehold_session as session;
 use leasehold_wire::nfs3::write::Stability;
 use leasehold_wire::nfs3::{SetAttributes, Status};
 
-use super::holes::{filled, has_holes, next_data};
-use super::progress::Progress;
-use super::server::Remote;
-use super::volatile::Volatile;
+use crate::Remote;
+use crate::holes::{filled, has_holes, next_data};
+use crate::tally::Tally;
+use crate::volatile::Volatile;
 
 /// The maximum number of times that data is written again because its server restarted.
 const ROUNDS_MAX: u32 = 16;
@@ -39,7 +39,7 @@ const STREAM_PIECE_BYTES: usize = 1 << 20;
 
 /// The reason why a file was not copied.
 #[derive(Debug)]
-pub(super) enum Error {
+pub enum Error {
     /// An error of a server.
     There(session::Error),
     /// An error of this machine.
@@ -86,26 +86,26 @@ impl From<Status> for Error {
 }
 
 /// A source file.
-pub(super) enum Source {
+pub(crate) enum Source {
     Local(File),
     Remote(Remote),
 }
 
 /// An empty destination file.
-pub(super) enum Sink {
+pub(crate) enum Sink {
     Local(File),
     Remote(Remote),
 }
 
 /// A piece of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(crate) struct Piece {
     at: u64,
     length: u32,
 }
 
 /// A file that is read in pieces.
-pub(super) struct Reading {
+pub(crate) struct Reading {
     source: Source,
     size: u64,
     piece_bytes: u32,
@@ -115,7 +115,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(source: Source, in_flight: usize) -> Self {
+    pub(crate) fn new(source: Source, in_flight: usize) -> Self {
         let (size, bytes, has_holes) = match &source {
             Source::Local(file) => match file.metadata() {
                 Ok(metadata) => (metadata.len(), 1 << 20, has_holes(&metadata)),
@@ -129,14 +129,10 @@ impl Reading {
         Self { source, size, piece_bytes: bytes.max(PIECE_BYTES_MIN), in_flight, has_holes }
     }
 
-    pub(super) const fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
     /// Returns all pieces up to the initial size of the file, except holes of a local file. The
     /// iterator computes each piece on demand and stores none, because a server may report any
     /// size.
-    pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> {
         let mut from = 0;
         std::iter::from_fn(move || {
             let at = self.data_from(from).filter(|at| *at < self.size)?;
@@ -173,12 +169,12 @@ impl Reading {
     }
 
     /// Returns the piece that begins at an offset.
-    pub(super) const fn piece_at(&self, at: u64) -> Piece {
+    pub(crate) const fn piece_at(&self, at: u64) -> Piece {
         Piece { at, length: self.piece_bytes }
     }
 
     /// Reads a piece, up to its end or the end of the file.
-    pub(super) async fn read(&self, piece: Piece) -> Result<Read, Error> {
+    pub(crate) async fn read(&self, piece: Piece) -> Result<Read, Error> {
         match &self.source {
             Source::Local(file) => Ok(read_local(file, piece)?),
             Source::Remote(remote) => read_remote(remote, piece).await,
@@ -187,11 +183,11 @@ impl Reading {
 }
 
 /// The result of a read.
-pub(super) struct Read {
-    pub(super) at: u64,
-    pub(super) data: Bytes,
+pub(crate) struct Read {
+    pub(crate) at: u64,
+    pub(crate) data: Bytes,
     /// True if the data reaches the end of the file; false if the server did not report the end.
-    pub(super) is_last: bool,
+    pub(crate) is_last: bool,
 }
 
 fn read_local(file: &File, piece: Piece) -> io::Result<Read> {
@@ -269,7 +265,7 @@ struct Moved {
 }
 
 /// Copies all data, and commits it to stable storage if the destination is a server.
-pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) -> Result<(), Error> {
+pub(crate) async fn copy(reading: &Reading, sink: &Sink, tally: &Tally<'_>) -> Result<(), Error> {
     let mut volatile = Volatile::default();
     let (mut end, mut written_end) = (0, 0);
     // The end of the file as reported by a READ. The size in the attributes is not reliable,
@@ -280,7 +276,7 @@ pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) ->
     let moves = pieces.map(|piece| move_piece(reading, sink, piece, reading.has_holes));
     let mut moves = moves.buffer_unordered(reading.in_flight);
     let mut note = |one: &Moved| {
-        progress.add_bytes(one.end - one.at, false);
+        tally.add_bytes(one.end - one.at, false);
         written_end = written_end.max(one.written_end);
         // A piece beyond the end of the file has no data: ignore it when determining the end of the
         // data.
@@ -315,7 +311,7 @@ pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) ->
     }
     match sink {
         Sink::Local(_) => Ok(()),
-        Sink::Remote(remote) => settle(reading, sink, remote, volatile, progress).await,
+        Sink::Remote(remote) => settle(reading, sink, remote, volatile, tally).await,
     }
 }
 
@@ -326,7 +322,7 @@ async fn settle(
     sink: &Sink,
     remote: &Remote,
     mut volatile: Volatile,
-    progress: &Progress,
+    tally: &Tally<'_>,
 ) -> Result<(), Error> {
     for _ in 0..ROUNDS_MAX {
         if volatile.is_empty() {
@@ -339,7 +335,7 @@ async fn settle(
         let mut moves = moves.buffer_unordered(reading.in_flight);
         while let Some(one) = moves.next().await {
             let one = one?;
-            progress.add_bytes(one.end - one.at, true);
+            tally.add_bytes(one.end - one.at, true);
             volatile.note(&one);
         }
     }
@@ -434,11 +430,11 @@ async fn write_remote(remote: &Remote, mut at: u64, mut data: Bytes) -> Result<W
 
 /// Copies a stream, such as a pipe, to a server until the stream ends. Commits the data in parts,
 /// because uncommitted data must stay in memory.
-pub(super) async fn copy_stream(
+pub(crate) async fn copy_stream(
     mut stream: File,
     remote: &Remote,
     in_flight: usize,
-    progress: &Progress,
+    tally: &Tally<'_>,
 ) -> Result<(), Error> {
     let mut at = 0;
     loop {
@@ -456,7 +452,7 @@ pub(super) async fn copy_stream(
         if pieces.is_empty() {
             return Ok(());
         }
-        write_safely(remote, &pieces, in_flight, progress).await?;
+        write_safely(remote, &pieces, in_flight, tally).await?;
     }
 }
 
@@ -466,7 +462,7 @@ async fn write_safely(
     remote: &Remote,
     pieces: &[(u64, Bytes)],
     in_flight: usize,
-    progress: &Progress,
+    tally: &Tally<'_>,
 ) -> Result<(), Error> {
     let mut pieces = pieces.to_vec();
     for round in 0..ROUNDS_MAX {
@@ -478,7 +474,7 @@ async fn write_safely(
         let mut unsafe_pieces = Vec::new();
         while let Some(done) = writes.next().await {
             let (at, data, written) = done?;
-            progress.add_bytes(data.len() as u64, round > 0);
+            tally.add_bytes(data.len() as u64, round > 0);
             if written != Written::Safe {
                 unsafe_pieces.push((at, data, written));
             }
