@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
+use leasehold_doctor::below;
+use leasehold_doctor::mountinfo::{self, Mount};
 use leasehold_serve::access::{Access, Network, Rule, Squash};
 use leasehold_shell::process;
 use serde_json::json;
 
-use crate::below;
 use crate::config::options::Durability;
 use crate::config::{Difference, Facts, Plan, Planned};
 use crate::control::{self, Request};
 use crate::failure::Failure;
-use crate::mountinfo::{self, Mount};
 use crate::options::Check;
 use crate::output::say;
 use crate::running;

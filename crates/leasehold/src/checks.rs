@@ -5,12 +5,9 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use leasehold_fs::Verifier;
 use leasehold_serve::HandleKey;
-use leasehold_shell::{BindError, Pool, state};
-use leasehold_store_dir::{self as dir, DirStore};
+use leasehold_shell::{BindError, state};
 
 use crate::failure::{Failure, Kind};
 
@@ -38,18 +35,6 @@ fn directory_advice(asked: &Path, error: &io::Error) -> String {
         ),
         _ => format!("{asked} cannot be served: {error}"),
     }
-}
-
-/// Opens a directory as a server does, to inspect it without changes.
-pub(crate) fn opened_to_look(directory: &Path) -> Result<DirStore, dir::OpenError> {
-    let options = dir::Options {
-        blocking: Arc::new(Pool::new()),
-        verifier: Verifier([0; 8]),
-        durability: dir::Durability::Memory,
-        descriptors_max: 64,
-        handles: dir::HandleSource::Probe,
-    };
-    DirStore::open(directory, options)
 }
 
 /// Returns the name under which clients mount a directory, with its slash. `said` is the path that

@@ -1,17 +1,14 @@
 //! `leasehold doctor`: finds faults of this machine that impair a server or a mount.
-//!
-//! [`facts`] reads the state of the machine; [`findings`] is a pure function of the facts.
 
-mod facts;
-mod findings;
-mod firewall;
+use std::path::Path;
 
+use leasehold_doctor::{Directory, Facts, Finding, Planned, Telling, Verdict, findings};
 use serde_json::json;
 
-use self::facts::Facts;
-use self::findings::{Finding, Verdict};
+use crate::checks;
 use crate::config::Plan;
 use crate::config::options::Server;
+use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::options::Doctor;
 use crate::output::say;
@@ -27,7 +24,7 @@ pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
     };
     let found = || running::state_of(options.state.as_deref(), None).ok();
     let place = plan.as_ref().map(|plan| plan.state.clone()).or_else(found);
-    let found = findings::findings(&Facts::gather(plan.as_ref(), place.as_deref()));
+    let found = findings(&Facts::gather(planned(plan.as_ref(), place.as_deref())));
     let text = match options.json {
         true => format!("{}\n", json!({ "findings": found })),
         false => found.iter().map(text).collect(),
@@ -38,6 +35,27 @@ pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
         0 => Ok(()),
         // The command has printed the findings already, so the failure prints no message.
         _ => Err(Kind::Running.silently()),
+    }
+}
+
+/// Describes the planned server, and its running process if one has this state directory.
+fn planned(plan: Option<&Plan>, state: Option<&Path>) -> Planned {
+    let directories = plan.into_iter().flat_map(|plan| &plan.exports).flat_map(|export| {
+        let all = [&export.directory].into_iter().chain(&export.layout.paths);
+        all.map(|path| Directory { path: path.clone(), crosses: export.cross })
+    });
+    Planned {
+        listen: plan.map_or_else(Vec::new, Plan::listen),
+        with_udp: plan.is_none_or(|plan| plan.server.answers_datagrams()),
+        telling: match plan.map(|plan| (plan.server.portmap(), plan.server.register)) {
+            Some((Some(_), _)) => Telling::Ourselves,
+            Some((None, true)) => Telling::Rpcbind,
+            Some((None, false)) | None => Telling::Nobody,
+        },
+        directories: directories.collect(),
+        is_running: state.is_some_and(|state| control::ask(state, &Request::Facts).is_ok()),
+        replaced: state.map(running::replaced).unwrap_or_default(),
+        advice: checks::address_advice,
     }
 }
 

@@ -1,6 +1,5 @@
 //! The command line: parsing and wiring, and access to files on servers without a mount.
 
-mod below;
 mod binding;
 mod check;
 mod checks;
@@ -20,7 +19,6 @@ mod leases;
 mod live;
 mod logging;
 mod mount;
-mod mountinfo;
 mod notes;
 mod options;
 mod output;

@@ -19,10 +19,7 @@ use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::place;
 
-/// The fault of a served directory that was replaced: its path leads to another directory now.
-pub(crate) const REPLACED: &str = "was removed or replaced after the server opened it, and \
-                                   clients get ESTALE: restart the server to serve the new \
-                                   directory";
+pub(crate) use leasehold_doctor::REPLACED;
 
 /// The server that a command is for.
 #[derive(Clone, Debug, Default, clap::Args)]

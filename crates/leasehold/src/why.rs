@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use leasehold_base::groups::Groups as List;
 use leasehold_base::limits::GROUPS_MAX;
+use leasehold_doctor::opened_to_look;
 use leasehold_fs::{Caller, Export, ExportId, Request, Store};
 use leasehold_serve::Users as _;
 use leasehold_serve::access::{Access, Because, Groups, Rule};
@@ -17,7 +18,6 @@ use leasehold_store_dir::{Below, Crossing, Durability, HandleSource};
 use serde::{Deserialize, Serialize};
 
 use self::answer::Asked;
-use crate::checks;
 use crate::config::options::Server;
 use crate::config::{Plan, Planned, grant};
 use crate::control;
@@ -205,7 +205,7 @@ fn open(export: &Planned) -> Result<Arc<dyn Store>, Failure> {
     let failed = |error: String| {
         Kind::Directory.because(format!("cannot open {}: {error}", directory.display()))
     };
-    let store = checks::opened_to_look(directory).map_err(|error| failed(error.to_string()))?;
+    let store = opened_to_look(directory).map_err(|error| failed(error.to_string()))?;
     let store = Arc::new(store);
     if !export.cross {
         return Ok(store);

@@ -6,13 +6,13 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use leasehold_base::limits::TRANSFER_BYTES_MAX;
+use leasehold_doctor::opened_to_look;
 use leasehold_store_striped::MARK;
 
 use super::options::{Limits, Server};
 use super::rules::Wrong;
 use super::source::Source;
 use super::{STABLE_LOG_MIB_MIN, TRANSFER_BYTES_MIN};
-use crate::checks;
 use crate::config::options::{Export, File};
 use crate::failure::{Failure, Kind};
 
@@ -123,7 +123,7 @@ pub(super) fn look(path: &Path) -> Result<(), Failure> {
 fn served(export: &Export) -> Result<(), Wrong> {
     for place in [&export.directory].into_iter().chain(&export.stripe) {
         let path = place.get_ref();
-        checks::opened_to_look(path).map_err(|error| {
+        opened_to_look(path).map_err(|error| {
             Wrong::at(place, format!("cannot serve {}: {error}", path.display()))
         })?;
     }

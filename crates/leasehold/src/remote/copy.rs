@@ -62,6 +62,9 @@ fn failed(failure: files::Failure) -> Failure {
         failure @ files::Failure::At(_, Cause::Directory) => {
             Kind::Running.because(format!("{failure}: use --recursive"))
         }
-        failure => failure.into(),
+        failure
+        @ (files::Failure::At(..) | files::Failure::NoServer | files::Failure::Start(_)) => {
+            failure.into()
+        }
     }
 }

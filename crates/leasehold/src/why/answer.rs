@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use leasehold_doctor::below::{self, Begins};
 use leasehold_fs::{Access, Attributes, Caller, FileType, FsError, ObjectId, Request};
 use leasehold_fs::{ops, permission};
 
 use super::list;
-use crate::below::{self, Begins};
 use crate::options::Operation;
 
 /// The question of the user, with the export and the caller that it concerns.

@@ -2,7 +2,7 @@
 
 /// The estimate for a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Passage {
+pub(crate) enum Passage {
     /// A rule accepts the port and names the port's number.
     Named,
     /// No rule drops or rejects packets.
@@ -12,7 +12,7 @@ pub(super) enum Passage {
 }
 
 /// Evaluates the output of `nft list ruleset` or `iptables -S`.
-pub(super) fn passage(rules: &str, port: u16) -> Passage {
+pub(crate) fn passage(rules: &str, port: u16) -> Passage {
     let port = port.to_string();
     let (mut is_refused, mut is_named) = (false, false);
     let mut in_input = true;

@@ -4,54 +4,61 @@ use std::path::{Path, PathBuf};
 
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mount {
+pub struct Mount {
     /// The kernel's id of the mount, as reported by `statx`.
-    pub(crate) id: u64,
+    pub id: u64,
     /// The mount point.
-    pub(crate) point: PathBuf,
+    pub point: PathBuf,
     /// The type of the file system: `ext4`, `nfs4`.
-    pub(crate) kind: String,
+    pub kind: String,
     /// The source: a device, or a server and a path.
-    pub(crate) source: String,
+    pub source: String,
     /// The options of the mount, then the options of the file system.
-    pub(crate) options: Vec<String>,
+    pub options: Vec<String>,
 }
 
 impl Mount {
     /// Returns true for a mount of the kernel's NFS client.
-    pub(crate) fn is_nfs(&self) -> bool {
+    #[must_use]
+    pub fn is_nfs(&self) -> bool {
         self.kind == "nfs" || self.kind == "nfs4"
     }
 
     /// Returns true if the mount has an option without a value.
-    pub(crate) fn has(&self, option: &str) -> bool {
+    #[must_use]
+    pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|one| one == option)
     }
 
     /// Returns the value of an option.
-    pub(crate) fn value(&self, option: &str) -> Option<&str> {
+    #[must_use]
+    pub fn value(&self, option: &str) -> Option<&str> {
         self.options.iter().find_map(|one| one.strip_prefix(option)?.strip_prefix('='))
     }
 
     /// Returns the value of an option as a number.
-    pub(crate) fn number(&self, option: &str) -> Option<u64> {
+    #[must_use]
+    pub fn number(&self, option: &str) -> Option<u64> {
         self.value(option)?.parse().ok()
     }
 }
 
 /// Returns every mount of this process' namespace; none without `/proc`.
-pub(crate) fn read() -> Vec<Mount> {
+#[must_use]
+pub fn read() -> Vec<Mount> {
     mounts(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
 }
 
 /// Parses all mounts, in the order of their creation.
-pub(crate) fn mounts(text: &str) -> Vec<Mount> {
+#[must_use]
+pub fn mounts(text: &str) -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
 
 /// Returns the mount that contains a path: of the mounts with the longest matching mount point, the
 /// last mount, because it hides the earlier mounts.
-pub(crate) fn below<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
+#[must_use]
+pub fn below<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
     let fronts = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     fronts.max_by_key(|mount| mount.point.components().count())
 }

@@ -1,62 +1,90 @@
-//! The facts that `leasehold doctor` evaluates: only this module reads from the machine.
+//! The facts about the machine: only this module reads from it.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use leasehold_base::limits::durations::PORTMAPPER_CONNECT_TIMEOUT;
+use leasehold_fs::Verifier;
 use leasehold_shell::clock::{self, Discipline};
-use leasehold_shell::{BindError, process};
+use leasehold_shell::{BindError, Pool, process};
+use leasehold_store_dir::{self as dir, DirStore};
 
 use crate::below::{self, Begins};
-use crate::checks;
-use crate::config::Plan;
-use crate::control::{self, Request};
 use crate::mountinfo::{self, Mount};
-use crate::running;
+
+/// The server to examine: its plan, and the state of its running process.
+pub struct Planned {
+    /// The addresses to serve on; empty if no server is planned.
+    pub listen: Vec<SocketAddr>,
+    /// True if the server answers calls by UDP.
+    pub with_udp: bool,
+    /// The method by which clients learn the server's ports.
+    pub telling: Telling,
+    /// The directories to serve, and the directories for stripes.
+    pub directories: Vec<Directory>,
+    /// True if a server with the same state directory replies.
+    pub is_running: bool,
+    /// Directories that were replaced while the server had them open.
+    pub replaced: Vec<PathBuf>,
+    /// Describes the error that prevents serving on an address, and its remedy.
+    pub advice: fn(&BindError) -> String,
+}
+
+/// A directory to serve, or for stripes.
+pub struct Directory {
+    /// The directory.
+    pub path: PathBuf,
+    /// True if the export lets clients enter the file systems that are mounted below the directory.
+    pub crosses: bool,
+}
 
 /// The state of this machine, as far as it concerns a server or a client.
-pub(super) struct Facts {
-    pub(super) ports: Vec<Port>,
+pub struct Facts {
+    pub(crate) ports: Vec<Port>,
     /// True if a server with the same state directory replies.
-    pub(super) is_running: bool,
+    pub(crate) is_running: bool,
     /// Directories that were replaced while the server had them open.
-    pub(super) replaced: Vec<PathBuf>,
-    pub(super) telling: Telling,
+    pub(crate) replaced: Vec<PathBuf>,
+    pub(crate) telling: Telling,
     /// True if a program accepts connections on the portmapper's port.
-    pub(super) has_portmapper: bool,
-    pub(super) firewall: Firewall,
+    pub(crate) has_portmapper: bool,
+    pub(crate) firewall: Firewall,
     /// The state of the clock, if the kernel reports it.
-    pub(super) clock: Option<Discipline>,
-    pub(super) powers: Powers,
+    pub(crate) clock: Option<Discipline>,
+    pub(crate) powers: Powers,
     /// The process's limit on descriptors.
-    pub(super) descriptors: usize,
-    pub(super) places: Vec<Place>,
+    pub(crate) descriptors: usize,
+    pub(crate) places: Vec<Place>,
     /// The mounts from NFS servers.
-    pub(super) mounts: Vec<Mount>,
+    pub(crate) mounts: Vec<Mount>,
 }
 
 /// A port to serve on.
-pub(super) struct Port {
-    pub(super) address: SocketAddr,
+pub(crate) struct Port {
+    pub(crate) address: SocketAddr,
     /// True if the server answers calls by UDP at the address.
-    pub(super) with_udp: bool,
+    pub(crate) with_udp: bool,
     /// The reason why the server cannot use the port, and the remedy.
-    pub(super) trouble: Option<String>,
+    pub(crate) trouble: Option<String>,
 }
 
 /// The method by which clients learn the server's ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Telling {
+pub enum Telling {
+    /// Clients do not learn the ports.
     Nobody,
+    /// By the server's own portmapper.
     Ourselves,
+    /// By the rpcbind of the machine.
     Rpcbind,
 }
 
 /// The firewall rules for incoming packets.
-pub(super) enum Firewall {
+pub(crate) enum Firewall {
     /// The rules cannot be read; the text has the reason.
     Unknown(String),
     /// The name of the program that printed the rules, and its output.
@@ -64,54 +92,47 @@ pub(super) enum Firewall {
 }
 
 /// The capabilities of the process.
-pub(super) struct Powers {
+pub(crate) struct Powers {
     /// True if the process can act as any user.
-    pub(super) acts_as_others: bool,
+    pub(crate) acts_as_others: bool,
     /// True if the process can open an object by its kernel handle, without a search for its path.
-    pub(super) opens_handles: bool,
+    pub(crate) opens_handles: bool,
     /// Take kernel leases on files of any user.
-    pub(super) takes_leases: bool,
+    pub(crate) takes_leases: bool,
 }
 
 /// A directory to serve, or for stripes.
-pub(super) struct Place {
-    pub(super) path: PathBuf,
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
     /// The mount that contains the directory.
-    pub(super) mount: Option<Mount>,
+    pub(crate) mount: Option<Mount>,
     /// True if the ext4 file system has a journal; `None` for other file systems, or if unknown.
-    pub(super) has_journal: Option<bool>,
+    pub(crate) has_journal: Option<bool>,
     /// The free bytes and the free inodes, each in percent of the total.
-    pub(super) free_percent: Option<(u64, u64)>,
+    pub(crate) free_percent: Option<(u64, u64)>,
     /// The reason why the server cannot serve the directory.
-    pub(super) refused: Option<String>,
+    pub(crate) refused: Option<String>,
     /// The directories below at which other file systems are mounted.
-    pub(super) begins: Vec<Begins>,
+    pub(crate) begins: Vec<Begins>,
     /// True if the export lets clients enter these file systems.
-    pub(super) crosses: bool,
+    pub(crate) crosses: bool,
 }
 
 impl Facts {
-    /// Collects the facts of this machine, for the planned server.
-    pub(super) fn gather(plan: Option<&Plan>, state: Option<&Path>) -> Self {
+    /// Collects the facts of this machine, for a planned server.
+    #[must_use]
+    pub fn gather(planned: Planned) -> Self {
         let all = mountinfo::read();
-        let is_running = state.is_some_and(|state| control::ask(state, &Request::Facts).is_ok());
-        let directories = plan.into_iter().flat_map(|plan| &plan.exports).flat_map(|export| {
-            let all = [&export.directory].into_iter().chain(&export.layout.paths);
-            all.map(|directory| (directory, export.cross))
-        });
-        let listen = plan.map_or_else(Vec::new, Plan::listen);
-        let with_udp = plan.is_none_or(|plan| plan.server.answers_datagrams());
+        let Planned { listen, with_udp, telling, directories, is_running, replaced, advice } =
+            planned;
+        // If the server already runs, its ports are in use: do not try to bind its addresses.
+        let port = |address| port(address, with_udp, is_running, advice);
         let portmapper = SocketAddr::from(([127, 0, 0, 1], leasehold_portmap::PORT));
         Self {
-            // If the server already runs, its ports are in use: do not try to bind its addresses.
-            ports: listen.into_iter().map(|address| port(address, with_udp, is_running)).collect(),
+            ports: listen.into_iter().map(port).collect(),
             is_running,
-            replaced: state.map(running::replaced).unwrap_or_default(),
-            telling: match plan.map(|plan| (plan.server.portmap(), plan.server.register)) {
-                Some((Some(_), _)) => Telling::Ourselves,
-                Some((None, true)) => Telling::Rpcbind,
-                Some((None, false)) | None => Telling::Nobody,
-            },
+            replaced,
+            telling,
             has_portmapper: TcpStream::connect_timeout(&portmapper, PORTMAPPER_CONNECT_TIMEOUT)
                 .is_ok(),
             firewall: firewall(),
@@ -122,19 +143,39 @@ impl Facts {
                 takes_leases: process::can_take_leases(),
             },
             descriptors: process::prepare(),
-            places: directories.map(|(path, crosses)| place(path, crosses, &all)).collect(),
+            places: directories.iter().map(|one| place(&one.path, one.crosses, &all)).collect(),
             mounts: all.into_iter().filter(Mount::is_nfs).collect(),
         }
     }
 }
 
+/// Opens a directory as a server does, to inspect it without changes.
+///
+/// # Errors
+/// A server cannot serve the directory.
+pub fn opened_to_look(directory: &Path) -> Result<DirStore, dir::OpenError> {
+    let options = dir::Options {
+        blocking: Arc::new(Pool::new()),
+        verifier: Verifier([0; 8]),
+        durability: dir::Durability::Memory,
+        descriptors_max: 64,
+        handles: dir::HandleSource::Probe,
+    };
+    DirStore::open(directory, options)
+}
+
 /// Tries to bind a port, for TCP and with `with_udp` for UDP; skips the attempt if `is_ours`,
 /// because the running server then uses the port.
-fn port(address: SocketAddr, with_udp: bool, is_ours: bool) -> Port {
+fn port(
+    address: SocketAddr,
+    with_udp: bool,
+    is_ours: bool,
+    advice: fn(&BindError) -> String,
+) -> Port {
     let stream = || TcpListener::bind(address).map(drop);
     let datagram = || if with_udp { UdpSocket::bind(address).map(drop) } else { Ok(()) };
     let error = if is_ours { None } else { stream().and_then(|()| datagram()).err() };
-    let trouble = error.map(|error| checks::address_advice(&BindError { address, error }));
+    let trouble = error.map(|error| advice(&BindError { address, error }));
     Port { address, with_udp, trouble }
 }
 
@@ -175,7 +216,7 @@ fn place(path: &Path, crosses: bool, mounts: &[Mount]) -> Place {
         free_percent,
         begins: below::find(path, mounts),
         crosses,
-        refused: checks::opened_to_look(path).err().map(|error| error.to_string()),
+        refused: opened_to_look(path).err().map(|error| error.to_string()),
         mount,
     }
 }

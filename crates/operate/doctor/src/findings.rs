@@ -3,15 +3,18 @@
 use leasehold_shell::clock::Discipline;
 use serde::Serialize;
 
-use super::facts::{Facts, Firewall, Place, Port, Powers, Telling};
-use super::firewall::{Passage, passage};
+use crate::facts::{Facts, Firewall, Place, Port, Powers, Telling};
+use crate::firewall::{Passage, passage};
 use crate::mountinfo::Mount;
-use crate::running::REPLACED;
+
+/// The fault of a served directory that was replaced: its path leads to another directory now.
+pub const REPLACED: &str = "was removed or replaced after the server opened it, and clients get \
+                            ESTALE: restart the server to serve the new directory";
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// The state is correct.
     Good,
     /// A fact that is no problem.
@@ -26,15 +29,16 @@ pub(super) enum Verdict {
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
-    pub(super) verdict: Verdict,
+pub struct Finding {
+    /// The severity.
+    pub verdict: Verdict,
     /// The subject of the check.
-    pub(super) about: String,
+    pub about: String,
     /// The state of the subject.
-    pub(super) text: String,
+    pub text: String,
     /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) advice: Option<&'static str>,
+    pub advice: Option<&'static str>,
 }
 
 fn finding(verdict: Verdict, about: &str, text: impl Into<String>) -> Finding {
@@ -48,7 +52,8 @@ impl Finding {
 }
 
 /// Returns all findings.
-pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
+#[must_use]
+pub fn findings(facts: &Facts) -> Vec<Finding> {
     let mut all = Vec::new();
     if facts.is_running {
         let text = "a server runs with this state directory and replies";

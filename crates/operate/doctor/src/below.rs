@@ -18,11 +18,11 @@ const NAMES_MAX: usize = 10_000;
 
 /// A directory where another file system begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Begins {
+pub struct Begins {
     /// The directory.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The kind of the file system: `ext4`; `subvolume` for a subvolume that is not mounted.
-    pub(crate) kind: String,
+    pub kind: String,
 }
 
 /// The kind of a subvolume that is not a mount.
@@ -30,7 +30,8 @@ const SUBVOLUME: &str = "subvolume";
 
 impl Begins {
     /// Describes the file system.
-    pub(crate) fn thing(&self) -> String {
+    #[must_use]
+    pub fn thing(&self) -> String {
         match &*self.kind {
             SUBVOLUME => "a subvolume begins there".to_owned(),
             kind => format!("a file system ({kind}) is mounted there"),
@@ -39,7 +40,8 @@ impl Begins {
 
     /// Describes the directory that clients see where the other file system begins. `crosses` is
     /// true if the export lets clients enter that file system.
-    pub(crate) fn words(&self, crosses: bool) -> String {
+    #[must_use]
+    pub fn words(&self, crosses: bool) -> String {
         let thing = self.thing();
         if crosses {
             return format!("{thing}, which this export crosses (cross = true)");
@@ -50,21 +52,24 @@ impl Begins {
     }
 
     /// Returns the path, followed by the description of [`Self::words`].
-    pub(crate) fn line(&self, crosses: bool) -> String {
+    #[must_use]
+    pub fn line(&self, crosses: bool) -> String {
         format!("{}: {}", self.path.display(), self.words(crosses))
     }
 }
 
 /// Returns true if a store generated these attributes for a placeholder: the empty directory that
 /// clients see in place of a file system that they cannot enter.
-pub(crate) fn is_placeholder(attributes: &Attributes) -> bool {
+#[must_use]
+pub fn is_placeholder(attributes: &Attributes) -> bool {
     let never = FileTime { seconds: 0, nanoseconds: 0 };
     (attributes.changed, attributes.mode.bits() & 0o7777) == (never, 0o555)
 }
 
 /// Returns the directories below `directory` where other file systems begin. The search for
 /// subvolumes covers the first 10,000 names.
-pub(crate) fn find(directory: &Path, mounts: &[Mount]) -> Vec<Begins> {
+#[must_use]
+pub fn find(directory: &Path, mounts: &[Mount]) -> Vec<Begins> {
     let points = mounts.iter().filter(|mount| {
         mount.point != directory
             && mount.point.starts_with(directory)
@@ -84,7 +89,8 @@ pub(crate) fn find(directory: &Path, mounts: &[Mount]) -> Vec<Begins> {
 
 /// Returns the first directory on the path from `directory` down to `path` where another file
 /// system begins.
-pub(crate) fn on_the_way(directory: &Path, path: &Path) -> Option<Begins> {
+#[must_use]
+pub fn on_the_way(directory: &Path, path: &Path) -> Option<Begins> {
     let below = path.strip_prefix(directory).ok()?;
     let mut place = directory.to_path_buf();
     for name in below {
@@ -99,7 +105,8 @@ pub(crate) fn on_the_way(directory: &Path, path: &Path) -> Option<Begins> {
 
 /// Returns the directory `place`, if `place` lies on another file system than the directory
 /// `above`.
-pub(crate) fn between(above: &Path, place: &Path) -> Option<Begins> {
+#[must_use]
+pub fn between(above: &Path, place: &Path) -> Option<Begins> {
     let (above, there) = (seen(above)?, seen(place)?);
     let kind = if above.stx_mnt_id != there.stx_mnt_id {
         let mounts = mountinfo::read();
