@@ -17,6 +17,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_V2_BYTES_MAX};
+use leasehold_cluster::{Key, Layout, check_names, noted_epochs};
 use leasehold_fs::ClientKey;
 use leasehold_serve::access::{Access, Identity, Rule, Squash, User};
 use leasehold_serve::{Epoch, EpochKey, HandleKey};
@@ -27,25 +28,17 @@ pub(crate) use self::facts::{Difference, Facts, grant};
 pub(crate) use self::init::run as init;
 use self::iods::Keeper;
 use self::options::{Durability, Export, Limits, Server};
-pub(crate) use self::peers::own_number;
 use self::rules::{Wrong, rule, without_any};
 pub(crate) use self::rules::{is_name, look_up};
 use self::source::Source;
 use self::values::{Portmap, Size};
 use crate::checks;
 use crate::cluster::options::{Iod, Meta};
-use crate::cluster::{Group, Key, noted_epochs};
+use crate::defaults::{self, STABLE_LOG_MIB, TRANSFER_BYTES_MIN};
 use crate::failure::{Failure, Kind};
 use crate::options::Serve;
 use crate::place;
-use crate::stripes::{self, Layout};
-
-/// The minimum and the default size of a stable log, in MiB.
-const STABLE_LOG_MIB_MIN: u32 = 8;
-const STABLE_LOG_MIB: u32 = 64;
-
-/// The smallest limit of a READ or WRITE, in bytes: clients round to pages.
-const TRANSFER_BYTES_MIN: u64 = 4096;
+use crate::stripes;
 
 const _: () = assert!(TRANSFER_BYTES_MIN <= TRANSFER_V2_BYTES_MAX as u64);
 
@@ -166,7 +159,7 @@ impl Plan {
             rebalance: options.rebalance,
             unit_kib: options.stripe_unit,
             inline_kib: options.stripe_inline,
-            group: Group::of(&options.peers, &options.server.listen)?,
+            group: peers::of_options(&options.peers, &options.server.listen)?,
             ..Layout::default()
         };
         let moves = options.copies > 1 || options.rebalance || !options.drain.is_empty();
@@ -260,7 +253,7 @@ impl Plan {
         }
         stripes::check(&exports)?;
         for export in &exports {
-            stripes::names::check(&export.directory, &export.layout)?;
+            check_names(&export.directory, &export.layout)?;
             checks::cluster_key(export.layout.cluster_key.as_deref(), &export.directory)?;
         }
         // A size above the maximum has been rejected as a conflict, so the conversion loses no
@@ -437,16 +430,16 @@ fn layout(export: &Export, listen: &[SocketAddr]) -> Result<Layout, Wrong> {
         return Err(Wrong::at(first, "`iod` and `stripe` exclude each other".to_owned()));
     }
     let timeout = export.iod_timeout.as_ref();
-    let iod_timeout_s = timeout.map_or(stripes::IOD_TIMEOUT_S, |it| *it.get_ref());
+    let iod_timeout_s = timeout.map_or(defaults::IOD_TIMEOUT_S, |it| *it.get_ref());
     if let Some(timeout) = timeout
-        && !stripes::IOD_TIMEOUTS_S.contains(&i64::from(iod_timeout_s))
+        && !defaults::IOD_TIMEOUTS_S.contains(&i64::from(iod_timeout_s))
     {
         return Err(Wrong::at(timeout, "must be 1 second to a day".to_owned()));
     }
     let scrub = export.scrub_after.as_ref();
-    let scrub_after_s = scrub.map_or(stripes::SCRUB_AFTER_S, |it| *it.get_ref());
+    let scrub_after_s = scrub.map_or(defaults::SCRUB_AFTER_S, |it| *it.get_ref());
     if let Some(scrub) = scrub
-        && !stripes::SCRUBS_AFTER_S.contains(&i64::from(scrub_after_s))
+        && !defaults::SCRUBS_AFTER_S.contains(&i64::from(scrub_after_s))
     {
         return Err(Wrong::at(scrub, "must be 0 seconds to 30 days".to_owned()));
     }
@@ -460,8 +453,8 @@ fn layout(export: &Export, listen: &[SocketAddr]) -> Result<Layout, Wrong> {
         copies: copies(export)?,
         rebalance: export.rebalance,
         paths: export.stripe.iter().map(path).collect::<Result<_, _>>()?,
-        unit_kib: kib(export.stripe_unit.as_ref(), stripes::UNIT_KIB, stripes::UNITS_KIB)?,
-        inline_kib: kib(inline, stripes::INLINE_KIB, stripes::INLINES_KIB)?,
+        unit_kib: kib(export.stripe_unit.as_ref(), defaults::UNIT_KIB, defaults::UNITS_KIB)?,
+        inline_kib: kib(inline, defaults::INLINE_KIB, defaults::INLINES_KIB)?,
         group: peers::group(export, listen)?,
     })
 }
@@ -469,7 +462,7 @@ fn layout(export: &Export, listen: &[SocketAddr]) -> Result<Layout, Wrong> {
 fn copies(export: &Export) -> Result<u16, Wrong> {
     let Some(asked) = &export.copies else { return Ok(1) };
     let copies = *asked.get_ref();
-    if !stripes::COPIES.contains(&i64::from(copies)) {
+    if !defaults::COPIES.contains(&i64::from(copies)) {
         return Err(Wrong::at(asked, "must be 1 or 2".to_owned()));
     }
     if copies > 1 && export.peer.is_empty() && used_count(export) < usize::from(copies) {

@@ -1,4 +1,4 @@
-//! The command line: parsing and wiring, and access to files on servers without a mount.
+//! The command line: options, configuration, printing and wiring.
 
 mod binding;
 mod check;
@@ -7,14 +7,13 @@ mod cluster;
 mod config;
 mod control;
 mod crossings;
+mod defaults;
 mod doctor;
 mod documents;
 mod events;
 mod failure;
 mod find;
-mod health;
 mod ids;
-mod lease_bridge;
 mod leases;
 mod live;
 mod logging;
@@ -25,14 +24,11 @@ mod output;
 mod place;
 mod portmap;
 mod ready;
-mod rebalancer;
-mod referral;
 mod reload;
 mod remote;
 mod rescue;
 mod restart;
 mod running;
-mod scrub;
 mod serve;
 mod server_state;
 mod stable_log;

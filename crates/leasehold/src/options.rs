@@ -13,9 +13,9 @@ pub(crate) use crate::config::options::{Durability, LogFormat};
 
 use crate::binding;
 use crate::cluster::options as cluster;
+use crate::defaults::{self, EXIT_CODES, HOW, WHAT, WHERE};
 use crate::remote;
 use crate::running::Which;
-use crate::stripes;
 
 /// Serves directories over NFS: no root, no configuration file, one port.
 #[derive(Debug, Parser)]
@@ -30,11 +30,6 @@ pub(crate) struct Options {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
-
-pub(crate) const EXIT_CODES: &str = "\
-Exit codes:
-  0  ended as requested    2  invalid options                 4  an address is not available
-  1  failed while running  3  the directory cannot be served  5  the state is not usable";
 
 /// The command to run.
 #[derive(Debug, Subcommand)]
@@ -83,10 +78,6 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Lab(leasehold_lab_cli::Lab),
 }
-
-pub(crate) const WHAT: &str = "Served files";
-pub(crate) const WHERE: &str = "Network and clients";
-pub(crate) const HOW: &str = "Operation";
 
 /// Serve a directory to NFS clients, versions 3 and 2
 ///
@@ -149,8 +140,8 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "KIB",
-        default_value_t = stripes::UNIT_KIB,
-        value_parser = clap::value_parser!(u32).range(stripes::UNITS_KIB),
+        default_value_t = defaults::UNIT_KIB,
+        value_parser = clap::value_parser!(u32).range(defaults::UNITS_KIB),
         requires = "stripe",
         hide_short_help = true,
         help_heading = WHAT
@@ -161,8 +152,8 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "KIB",
-        default_value_t = stripes::INLINE_KIB,
-        value_parser = clap::value_parser!(u32).range(stripes::INLINES_KIB),
+        default_value_t = defaults::INLINE_KIB,
+        value_parser = clap::value_parser!(u32).range(defaults::INLINES_KIB),
         requires = "stripe",
         hide_short_help = true,
         help_heading = WHAT

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_cluster::{Served, Tending};
 use leasehold_serve::{HandleKey, Router, Service};
 use leasehold_shell::client::block_on;
 use leasehold_shell::control::Control;
@@ -37,7 +38,6 @@ use crate::options::Serve;
 use crate::place;
 use crate::portmap::{Telling, Told};
 use crate::ready::{Exported, Ready};
-use crate::rebalancer::Tending;
 use crate::restart::{self, Sockets};
 use crate::running::REPLACED;
 use crate::server_state::Serving;
@@ -133,7 +133,7 @@ fn serve(
     let known = Arc::new(naming.begin(&state, &exported, &addresses));
     let _load = known.follow(running.reporter(), serving.metaserver())?;
     serving.known_by(Arc::clone(&known));
-    let tending = Tending::begin(&serving)?;
+    let tending = Tending::begin(&(Arc::clone(&serving) as Arc<dyn Served>))?;
     let ready = Ready::new(&addresses, telling.found(), exported, durability)
         .with_datagrams(answers_datagrams)
         .with_http(shown)

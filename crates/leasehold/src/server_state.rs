@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use leasehold_cluster::{
+    self as cluster, Clients, Layout, Names, Referral, Served, Volume, keep_removals, keep_turns,
+};
 use leasehold_fs::{Export, Store, Verifier};
 use leasehold_serve::access::Access;
 use leasehold_serve::router::Row;
@@ -18,18 +21,15 @@ use leasehold_store_dir::{self as dir, Crossing, DirStore, Origin};
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::Striped;
 
-use crate::cluster::{Names, programs};
 use crate::config::options::Server;
 use crate::config::{Difference, Facts, Plan, Planned, is_name};
 use crate::crossings::Noted;
 use crate::failure::{Failure, Kind};
 use crate::find::Known;
 use crate::options::{Durability, Question};
-use crate::referral::Referral;
 use crate::running::About;
-use crate::stripes::{self, Layout, Volume};
 use crate::why::{self, Answer};
-use crate::{checks, ids, lease_bridge, place};
+use crate::{checks, ids, place};
 
 /// The stores of a server, and the exports that it offers.
 pub(crate) struct Serving {
@@ -167,7 +167,7 @@ impl Serving {
             let number = volume.striped.options().volume;
             let (group, metaserver) = volume.group?;
             let referral = Referral::of(&name, number, &group, metaserver.clone());
-            Some(programs(service, &metaserver, referral))
+            Some(cluster::programs(service, &metaserver, referral))
         });
         several.unwrap_or_default()
     }
@@ -228,27 +228,6 @@ impl Serving {
         };
         own.iter().for_each(|store| store.close_idle());
         crossings.iter().for_each(|crossing| crossing.close_idle());
-    }
-
-    /// Returns every served volume with the name that clients mount.
-    pub(crate) fn volumes(&self) -> Vec<(String, Volume)> {
-        let state = self.lock();
-        let of = |export: &Planned| {
-            let volume = state.stores.get(&export.directory)?.volume.clone()?;
-            Some((export.name.clone(), volume))
-        };
-        state.plan.exports.iter().filter_map(of).collect()
-    }
-
-    /// Returns every served volume with its directory of names, and with the number of seconds for
-    /// which the volume keeps stripes that belong to no file.
-    pub(crate) fn homes(&self) -> Vec<(PathBuf, u32, Volume)> {
-        let state = self.lock();
-        let of = |(directory, opened): (&PathBuf, &Opened)| {
-            let volume = opened.volume.clone()?;
-            Some((directory.clone(), opened.layout.scrub_after_s, volume))
-        };
-        state.stores.iter().filter_map(of).collect()
     }
 
     /// Returns the volume whose directory of names contains `path`, and that directory.
@@ -429,6 +408,26 @@ impl Serving {
     }
 }
 
+impl Served for Serving {
+    fn volumes(&self) -> Vec<(String, Volume)> {
+        let state = self.lock();
+        let of = |export: &Planned| {
+            let volume = state.stores.get(&export.directory)?.volume.clone()?;
+            Some((export.name.clone(), volume))
+        };
+        state.plan.exports.iter().filter_map(of).collect()
+    }
+
+    fn homes(&self) -> Vec<(PathBuf, u32, Volume)> {
+        let state = self.lock();
+        let of = |(directory, opened): (&PathBuf, &Opened)| {
+            let volume = opened.volume.clone()?;
+            Some((directory.clone(), opened.layout.scrub_after_s, volume))
+        };
+        state.stores.iter().filter_map(of).collect()
+    }
+}
+
 /// Rejects a change that would make the server join or leave a group of metaservers. Such a change
 /// needs a restart, because the start determines the key of the handles and the program for peers.
 fn stays_in_its_group(served: &Plan, next: &Plan) -> Result<(), Failure> {
@@ -476,12 +475,12 @@ impl How {
         let one = |path: &Path| self.directory(path, verifier, share).map(Arc::new);
         let directory = one(&export.directory)?;
         let disks = layout.paths.iter().map(|path| one(path)).collect::<Result<Vec<_>, _>>()?;
-        let claims = claimed(export).map(stripes::claim).collect::<Result<Vec<_>, _>>()?;
+        let claims = claimed(export).map(cluster::claim).collect::<Result<Vec<_>, _>>()?;
         let (volume, metaserver) = match disks.as_slice() {
             [] if layout.is_spread() => {
                 let sync = self.durability != dir::Durability::Memory;
                 let names = Names { sync, verifier, loops: self.loops };
-                let opened = stripes::open_iods(&layout, &export.directory, &directory, &names)?;
+                let opened = cluster::open_iods(&layout, &export.directory, &directory, &names)?;
                 (Some(opened.0), opened.1)
             }
             [] => {
@@ -489,12 +488,12 @@ impl How {
                 directory.hand_over_waits();
                 (None, None)
             }
-            disks => (Some(stripes::open(&layout, &directory, disks)?), None),
+            disks => (Some(cluster::open(&layout, &directory, disks)?), None),
         };
         if let Some(volume) = &volume {
             let sync = self.durability != dir::Durability::Memory;
-            stripes::removals::keep(&volume.striped, &export.directory, state, sync);
-            stripes::turns::keep(volume, &export.directory, state)?;
+            keep_removals(&volume.striped, &export.directory, state, sync);
+            keep_turns(volume, &export.directory, state)?;
         }
         let crossing = self.crossing(export, &directory, share, noted)?;
         let store: Arc<dyn Store> = match &volume {
@@ -554,7 +553,7 @@ impl How {
             if let (Some(metaserver), Some(offer)) = (&opened.metaserver, offers.iter().find(of_it))
             {
                 let (service, export) = (Arc::downgrade(service), offer.export.id);
-                metaserver.lend_by(Arc::new(lease_bridge::Clients { service, export }));
+                metaserver.lend_by(Arc::new(Clients { service, export }));
             }
         }
         let whole = stores.filter(|opened| opened.disks.is_empty() && !opened.layout.is_spread());

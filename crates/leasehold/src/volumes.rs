@@ -3,6 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use leasehold_cluster::Served as _;
 use leasehold_shell::own;
 use leasehold_view::VolumeView;
 

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use leasehold_cluster as cluster;
+
 use super::options::Believe;
 use crate::checks;
 use crate::control::{self, Request};
@@ -10,7 +12,6 @@ use crate::failure::{Failure, Kind};
 use crate::output::say;
 use crate::running;
 use crate::server_state::Serving;
-use crate::stripes;
 
 /// Makes the metaserver that serves a directory accept the data of an iod.
 pub(crate) fn believe(options: &Believe) -> Result<(), Failure> {
@@ -31,27 +32,5 @@ pub(crate) fn believe(options: &Believe) -> Result<(), Failure> {
 /// # Errors
 /// The fault and its remedy, as text.
 pub(crate) fn believe_served(serving: &Serving, path: &Path, iod: u16) -> Result<String, String> {
-    let of = serving.volume_of(path).filter(|(directory, _)| directory == path);
-    let (_, volume) =
-        of.ok_or_else(|| format!("{} is not a directory of names of this server", path.display()))?;
-    let member = volume.members.get(usize::from(iod));
-    let member = member.ok_or_else(|| format!("unknown iod {iod}"))?;
-    if !volume.striped.older_iods().contains(&iod) {
-        return Err(format!("iod {iod}, {}, is accepted already, or does not reply", member.label));
-    }
-    let believed = stripes::aside(|| volume.striped.believe(iod));
-    let failed = |error: String| {
-        format!("cannot write the rollback counter of iod {iod}, {}: {error}", member.label)
-    };
-    believed
-        .map_err(|error| failed(error.to_string()))?
-        .map_err(|error| failed(error.to_string()))?
-        .map_err(|error| failed(error.to_string()))?;
-    tracing::warn!(
-        directory = %path.display(),
-        iod,
-        place = member.label,
-        "an administrator made this metaserver accept the data of a rolled-back iod"
-    );
-    Ok(member.label.clone())
+    cluster::believe(path, &super::volume_with(serving, path)?, iod)
 }

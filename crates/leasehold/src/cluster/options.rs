@@ -1,20 +1,16 @@
 //! The options of the commands of a cluster.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Subcommand;
+use leasehold_cluster::IodAddress;
 use leasehold_store_striped::LayoutPolicy;
 
-use super::IodAddress;
-use super::group::{Search, WINDOW_S, WINDOWS_S};
-use crate::checks;
-use crate::config::Plan;
+use super::search::Search;
 use crate::config::options::Server;
-use crate::failure::{Failure, Kind};
-use crate::options::{EXIT_CODES, HOW, WHAT, WHERE};
+use crate::defaults::{self, EXIT_CODES, HOW, WHAT, WHERE};
 use crate::running::Which;
-use crate::stripes;
 
 const IODS: &str = "Placement of data";
 const PEERS: &str = "Other metaservers";
@@ -64,42 +60,15 @@ pub(crate) struct Try {
 pub(crate) struct Iods {
     /// An iod, in the form that `leasehold meta` accepts; give this option once for each iod
     #[arg(long, value_name = "IOD")]
-    iod: Vec<IodAddress>,
+    pub(super) iod: Vec<IodAddress>,
 
     /// The file with the secret key that the servers of the cluster share
     #[arg(long, value_name = "FILE")]
-    cluster_key: Option<PathBuf>,
+    pub(super) cluster_key: Option<PathBuf>,
 
     /// The configuration file of the metaserver, which lists the iods and the cluster key
     #[arg(long, value_name = "FILE", conflicts_with_all = ["iod", "cluster_key"])]
-    config: Option<PathBuf>,
-}
-
-impl Iods {
-    /// Returns the iods and the file with their cluster key. From a configuration file, the
-    /// function takes the export with `directory`, or the first export with iods.
-    pub(crate) fn found(
-        &self,
-        directory: Option<&Path>,
-    ) -> Result<(Vec<IodAddress>, Option<PathBuf>), Failure> {
-        let Some(config) = &self.config else {
-            if self.iod.is_empty() {
-                let text = "name the iods: --iod once for each, or --config FILE with the iods";
-                return Err(Kind::Options.because(text));
-            }
-            return Ok((self.iod.clone(), self.cluster_key.clone()));
-        };
-        let directory = directory.map(checks::directory).transpose()?;
-        let exports = Plan::read(config, &Server::default())?.exports.into_iter();
-        let mut layouts = exports
-            .filter(|export| directory.as_ref().is_none_or(|asked| *asked == export.directory))
-            .map(|export| export.layout);
-        let layout = layouts.find(|layout| !layout.iods.is_empty()).ok_or_else(|| {
-            let text = format!("{} names no iods for this directory", config.display());
-            Kind::Options.because(text)
-        })?;
-        Ok((layout.iods, layout.cluster_key))
-    }
+    pub(super) config: Option<PathBuf>,
 }
 
 /// Report which I/O daemons (iods) reply, their versions and identities, and their free space
@@ -218,7 +187,7 @@ pub(crate) struct Layout {
     #[arg(
         long,
         value_name = "KIB",
-        value_parser = clap::value_parser!(u32).range(stripes::UNITS_KIB),
+        value_parser = clap::value_parser!(u32).range(defaults::UNITS_KIB),
         help_heading = IODS
     )]
     unit: Option<u32>,
@@ -239,7 +208,7 @@ pub(crate) struct Layout {
     #[arg(
         long,
         value_name = "N",
-        value_parser = clap::value_parser!(u16).range(stripes::COPIES),
+        value_parser = clap::value_parser!(u16).range(defaults::COPIES),
         help_heading = IODS
     )]
     copies: Option<u16>,
@@ -316,8 +285,8 @@ pub(crate) struct Meta {
     #[arg(
         long,
         value_name = "SECONDS",
-        default_value_t = stripes::IOD_TIMEOUT_S,
-        value_parser = clap::value_parser!(u32).range(stripes::IOD_TIMEOUTS_S),
+        default_value_t = defaults::IOD_TIMEOUT_S,
+        value_parser = clap::value_parser!(u32).range(defaults::IOD_TIMEOUTS_S),
         help_heading = IODS
     )]
     pub(crate) iod_timeout: u32,
@@ -331,8 +300,8 @@ pub(crate) struct Meta {
     #[arg(
         long,
         value_name = "SECONDS",
-        default_value_t = stripes::SCRUB_AFTER_S,
-        value_parser = clap::value_parser!(u32).range(stripes::SCRUBS_AFTER_S),
+        default_value_t = defaults::SCRUB_AFTER_S,
+        value_parser = clap::value_parser!(u32).range(defaults::SCRUBS_AFTER_S),
         hide_short_help = true,
         help_heading = IODS
     )]
@@ -346,7 +315,7 @@ pub(crate) struct Meta {
         long,
         value_name = "N",
         default_value_t = 1,
-        value_parser = clap::value_parser!(u16).range(stripes::COPIES),
+        value_parser = clap::value_parser!(u16).range(defaults::COPIES),
         help_heading = IODS
     )]
     pub(crate) copies: u16,
@@ -374,8 +343,8 @@ pub(crate) struct Meta {
     #[arg(
         long,
         value_name = "KIB",
-        default_value_t = stripes::UNIT_KIB,
-        value_parser = clap::value_parser!(u32).range(stripes::UNITS_KIB),
+        default_value_t = defaults::UNIT_KIB,
+        value_parser = clap::value_parser!(u32).range(defaults::UNITS_KIB),
         hide_short_help = true,
         help_heading = IODS
     )]
@@ -385,8 +354,8 @@ pub(crate) struct Meta {
     #[arg(
         long,
         value_name = "KIB",
-        default_value_t = stripes::INLINE_KIB,
-        value_parser = clap::value_parser!(u32).range(stripes::INLINES_KIB),
+        default_value_t = defaults::INLINE_KIB,
+        value_parser = clap::value_parser!(u32).range(defaults::INLINES_KIB),
         hide_short_help = true,
         help_heading = IODS
     )]
@@ -467,8 +436,8 @@ pub(crate) struct Peers {
     #[arg(
         long,
         value_name = "SECONDS",
-        default_value_t = WINDOW_S,
-        value_parser = clap::value_parser!(u32).range(WINDOWS_S),
+        default_value_t = defaults::WINDOW_S,
+        value_parser = clap::value_parser!(u32).range(defaults::WINDOWS_S),
         hide_short_help = true,
         help_heading = PEERS
     )]

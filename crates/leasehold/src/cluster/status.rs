@@ -1,6 +1,7 @@
 //! The state of the volumes of a running metaserver.
 
 use futures_util::future::{join, join_all};
+use leasehold_cluster::{IodAddress, Served as _, Volume, words_of};
 use leasehold_fs::FsError;
 use leasehold_shell::client::block_on;
 use leasehold_store_replica::Load;
@@ -8,13 +9,11 @@ use leasehold_store_striped::Member;
 use leasehold_view::{IodView, PeerView, VolumeView};
 use serde_json::Value;
 
-use super::IodAddress;
 use super::options::Status;
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::output::say;
 use crate::server_state::Serving;
-use crate::stripes::Volume;
 
 /// Prints the state of the volumes of a running server.
 pub(crate) fn status(options: &Status) -> Result<(), Failure> {
@@ -66,7 +65,7 @@ async fn view(name: &str, volume: &Volume) -> VolumeView {
             what: what.to_owned(),
             away: room.is_err(),
             free_bytes: room.ok().map(|room| room.space.available_bytes),
-            refuses: refusing.get(&number).map(|error| super::words_of(*error)),
+            refuses: refusing.get(&number).map(|error| words_of(*error)),
             older: older.contains(&number),
             older_files: striped.files_of_older(number),
             waiting_removals: waiting.get(&number).copied().unwrap_or_default(),

@@ -12,8 +12,8 @@ use leasehold_store_striped::MARK;
 use super::options::{Limits, Server};
 use super::rules::Wrong;
 use super::source::Source;
-use super::{STABLE_LOG_MIB_MIN, TRANSFER_BYTES_MIN};
 use crate::config::options::{Export, File};
+use crate::defaults::{STABLE_LOG_MIB_MIN, TRANSFER_BYTES_MIN};
 use crate::failure::{Failure, Kind};
 
 /// The maximum number of threads. No machine has more processors, and further threads would only

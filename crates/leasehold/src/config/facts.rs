@@ -7,7 +7,7 @@ use leasehold_serve::access::{Groups, Network, Rule, Squash};
 use serde::{Deserialize, Serialize};
 
 use super::{Plan, Planned, is_name};
-use crate::stripes::Layout;
+use leasehold_cluster::Layout;
 
 /// The properties of a server, one line each: a name and a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

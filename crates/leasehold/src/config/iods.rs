@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use leasehold_cluster::{IodAddress, Own, named, own};
 use toml::Spanned;
 
 use super::merged;
@@ -12,7 +13,6 @@ use super::rules::Wrong;
 use super::source::Source;
 use crate::checks;
 use crate::cluster::options::Iod;
-use crate::cluster::{IodAddress, Own, named, own};
 use crate::failure::{Failure, Kind};
 use crate::stripes::overlap;
 

@@ -18,8 +18,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::values::{Limit, Portmap, Size, limit, log_level, portmap};
 use crate::binding::BindAt;
-use crate::cluster::group::Search;
-use crate::options::{HOW, WHAT, WHERE};
+use crate::cluster::search::Search;
+use crate::defaults::{HOW, WHAT, WHERE};
 
 /// The whole configuration file.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

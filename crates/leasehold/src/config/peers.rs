@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 
+use leasehold_cluster::{Group, IodAddress, Own, named, own};
 use toml::Spanned;
 
 use super::options::Export;
 use super::rules::Wrong;
-use crate::cluster::group::{Search, WINDOW_S, WINDOWS_S};
-use crate::cluster::{Group, IodAddress, Own, named, own};
+use crate::cluster::options::Peers;
+use crate::cluster::search::Search;
+use crate::defaults::{WINDOW_S, WINDOWS_S};
+use crate::failure::{Failure, Kind};
 
 /// Returns the group of metaservers of an export, for a server that listens at `listen`; `None` if
 /// the export has no `peer`.
@@ -61,7 +64,41 @@ pub(super) fn group(export: &Export, listen: &[SocketAddr]) -> Result<Option<Gro
         );
     }
     let without = export.without.iter().map(|other| *other.get_ref()).collect();
-    let search = export.search.as_ref().map_or(Search::Constant, |search| *search.get_ref());
+    let search =
+        export.search.as_ref().map_or(Search::Constant, |search| *search.get_ref()).order();
+    Ok(Some(Group { peers, me, without, strict, search, window_s }))
+}
+
+/// Builds the group from the command line, for a server that listens at `listen`; returns
+/// `None` if the command line names no peers.
+pub(super) fn of_options(options: &Peers, listen: &[SocketAddr]) -> Result<Option<Group>, Failure> {
+    let wrong = |text: &str| Err(Kind::Options.because(text));
+    let Peers { peer, number, without, strict, search, lazy_window } = options;
+    let count = u32::try_from(peer.len()).unwrap_or(u32::MAX);
+    if peer.is_empty() {
+        return Ok(None);
+    }
+    if peer.iter().any(|peer| matches!(peer, IodAddress::Export(_))) {
+        return wrong("--peer must be HOST:PORT of a metaserver");
+    }
+    if (0..peer.len()).any(|at| peer[..at].contains(&peer[at])) {
+        return wrong("--peer names a metaserver twice");
+    }
+    let me = match *number {
+        Some(me) => me,
+        None => own_number(peer, listen).map_err(|text| {
+            let say = "or give the index of this server in --peer with --number";
+            Kind::Options.because(format!("{text}; {say}"))
+        })?,
+    };
+    if me >= count {
+        return wrong("--number must be the index of a --peer, from 0");
+    }
+    if without.iter().any(|other| *other >= count || *other == me) {
+        return wrong("--without must be the index of another --peer");
+    }
+    let (peers, without) = (peer.clone(), without.clone());
+    let (strict, search, window_s) = (*strict, search.order(), *lazy_window);
     Ok(Some(Group { peers, me, without, strict, search, window_s }))
 }
 
@@ -69,7 +106,7 @@ pub(super) fn group(export: &Export, listen: &[SocketAddr]) -> Result<Option<Gro
 ///
 /// # Errors
 /// The remedy, as text.
-pub(crate) fn own_number(peers: &[IodAddress], listen: &[SocketAddr]) -> Result<u32, String> {
+fn own_number(peers: &[IodAddress], listen: &[SocketAddr]) -> Result<u32, String> {
     let found = own(peers, listen);
     match found.as_slice() {
         [Own { at, .. }] => Ok(u32::try_from(*at).expect("they are few")),

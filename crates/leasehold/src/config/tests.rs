@@ -1,11 +1,11 @@
 use std::fs;
 use std::net::Ipv4Addr;
 
+use leasehold_cluster::{Group, IodAddress};
+use leasehold_store_replica::Order;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cluster::IodAddress;
-use crate::cluster::group::Search;
 
 /// A directory with the directories `data` and `more`, and a configuration file with this text.
 fn home(text: &str) -> (TempDir, PathBuf) {
@@ -200,13 +200,13 @@ fn file_determines_own_metaserver_number() {
     };
     let peer = |text: &str| text.parse::<IodAddress>().expect("it is an address");
     let peers = vec![peer("a:2049"), peer("b:2049")];
-    let (strict, search, window_s) = (false, Search::Constant, 3);
+    let (strict, search, window_s) = (false, Order::Constant, 3);
     let usual = Group { peers, me: 1, without: Vec::new(), strict, search, window_s };
     assert_eq!(group(""), usual);
     assert_eq!(group("strict = false\n"), usual);
     assert_eq!(group("strict = true\n"), Group { strict: true, ..usual.clone() });
     let other = group("without = [0]\nsearch = 'tree'\nlazy-window = 9\n");
-    let (without, search, window_s) = (vec![0], Search::Tree, 9);
+    let (without, search, window_s) = (vec![0], Order::Tree, 9);
     assert_eq!(other, Group { without, search, window_s, ..usual });
     let words = "metaserver 1 of a:2049 b:2049, lazy, search tree, window 9 s, without 0";
     assert_eq!(other.words(), words);

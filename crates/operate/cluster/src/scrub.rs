@@ -9,8 +9,8 @@ use leasehold_base::units::Time;
 use leasehold_shell::clock;
 use leasehold_store_striped::{Found, LeftOf, Leftovers, Scrub, SearchError};
 
-use crate::server_state::Serving;
-use crate::stripes::{self, Volume};
+use crate::volume::aside;
+use crate::{Served, Volume, removals};
 
 /// The time between the start and the first search. Within this time unreachable iods can become
 /// reachable.
@@ -44,7 +44,7 @@ struct State {
 impl Scrubs {
     /// Searches each volume whose search is due, and removes the stripe objects that belong to no
     /// file.
-    pub(crate) fn run(&mut self, serving: &Serving) {
+    pub(crate) fn run(&mut self, serving: &dyn Served) {
         let homes = serving.homes();
         self.0.retain(|directory, _| homes.iter().any(|(home, ..)| home == directory));
         for (directory, scrub_after_s, volume) in homes {
@@ -78,7 +78,7 @@ impl State {
             return;
         }
         self.next_stamp = clock::now() + STAMP_AFTER;
-        if let Err(error) = stripes::removals::trust(&volume.striped, directory) {
+        if let Err(error) = removals::trust(&volume.striped, directory) {
             tracing::warn!(directory = %directory.display(), %error,
                 "cannot write the identity of the volume into the names");
         }
@@ -90,7 +90,7 @@ impl State {
         // again, and the flag causes another search: this search may miss the stripe objects of
         // that removal.
         volume.striped.set_removals_incomplete(false);
-        let failed = match stripes::aside(|| volume.striped.search()) {
+        let failed = match aside(|| volume.striped.search()) {
             Ok(Ok(found)) => return self.found(directory, volume, (keep, between), found),
             Ok(Err(SearchError::Busy | SearchError::Ending)) => None,
             Ok(Err(error)) => Some(error.to_string()),
@@ -174,7 +174,7 @@ fn remove(directory: &Path, volume: &Volume, ripe: &Found) -> (u64, u64) {
         tracing::warn!(directory = %directory.display(), %error, "cannot sync the names");
         return (0, 0);
     }
-    let removed = match stripes::aside(|| volume.striped.remove_found(ripe)) {
+    let removed = match aside(|| volume.striped.remove_found(ripe)) {
         Ok(removed) => removed.iter().sum(),
         Err(error) => {
             tracing::warn!(directory = %directory.display(), %error, "cannot remove stripes");

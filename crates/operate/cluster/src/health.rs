@@ -8,8 +8,7 @@ use leasehold_base::limits::durations::IOD_HEALTH_CHECK_INTERVAL;
 use leasehold_fs::FsError;
 use leasehold_shell::client::block_on;
 
-use crate::cluster::words_of;
-use crate::server_state::Serving;
+use crate::{Served, words_of};
 
 /// The interval between probes of all iods while changes fail.
 const SOON: Duration = Duration::from_secs(5);
@@ -23,7 +22,7 @@ pub(crate) struct Healths {
 
 impl Healths {
     /// Probes the iods of all volumes when a probe is due, and logs state changes.
-    pub(crate) fn run(&mut self, serving: &Serving) {
+    pub(crate) fn run(&mut self, serving: &dyn Served) {
         let volumes = serving.volumes();
         let is_asked = volumes.iter().any(|(_, volume)| volume.striped.is_probe_due());
         let pause = if is_asked { SOON } else { IOD_HEALTH_CHECK_INTERVAL };

@@ -12,10 +12,10 @@ use leasehold_store_replica::Metaserver;
 use leasehold_wire::binding::{Bound, Host, Identifier, Name, lookup};
 use leasehold_wire::rpc::{Call, Reply, ReplyStatus, null};
 
-use crate::cluster::Group;
+use crate::Group;
 
 /// The metaservers of a volume.
-pub(crate) struct Referral {
+pub struct Referral {
     /// The name that clients mount.
     name: String,
     /// The same name in the form of the reply.
@@ -30,7 +30,8 @@ pub(crate) struct Referral {
 impl Referral {
     /// Returns the referrals for a volume: `name` is the path that clients mount, and `number` the
     /// number of the volume.
-    pub(crate) fn of(name: &str, number: u64, group: &Group, metaserver: Metaserver) -> Self {
+    #[must_use]
+    pub fn of(name: &str, number: u64, group: &Group, metaserver: Metaserver) -> Self {
         let name = name.trim_matches('/').to_owned();
         let (told, addresses) = (name.to_ascii_lowercase(), group.addresses());
         Self { name, told, volume: number, metaserver, addresses }

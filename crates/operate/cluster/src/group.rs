@@ -4,7 +4,6 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use clap::ValueEnum;
 use futures_channel::oneshot;
 use leasehold_base::units::{FileTime, Time};
 use leasehold_base::xdr::{Encode, Writer};
@@ -27,11 +25,8 @@ use leasehold_store_replica::{
     Traffic, Urgency, compacted,
 };
 use leasehold_store_striped as striped;
-use serde::Deserialize;
 
-use super::{IodAddress, Key};
-use crate::config;
-use crate::failure::{Failure, Kind};
+use crate::{Failure, IodAddress, Key, Kind};
 
 /// The name of the file in the metaserver's directory that contains all its metafiles.
 pub(crate) const NAME: &str = "leasehold-metafiles";
@@ -47,99 +42,33 @@ pub(crate) const COMING: &str = "leasehold-metafiles.coming";
 /// The version of the replica program.
 const VERSION: u32 = leasehold_wire::replica::VERSION;
 
-/// The default and the range of the time for which a metaserver may use a cached copy of a peer's
-/// metafile, in seconds.
-pub(crate) const WINDOW_S: u32 = 3;
-pub(crate) const WINDOWS_S: RangeInclusive<i64> = 1..=60;
-
 /// This metaserver and its peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
+pub struct Group {
     /// All metaservers, in the order of their numbers.
-    pub(crate) peers: Vec<IodAddress>,
+    pub peers: Vec<IodAddress>,
     /// The number of this metaserver.
-    pub(crate) me: u32,
+    pub me: u32,
     /// The numbers of the peers that the start does not wait for.
-    pub(crate) without: Vec<u32>,
+    pub without: Vec<u32>,
     /// True if leases keep cached copies current.
-    pub(crate) strict: bool,
+    pub strict: bool,
     /// The order in which this metaserver queries its peers for a name that it does not have.
-    pub(crate) search: Search,
+    pub search: Order,
     /// The time for which a metaserver may use a cached copy, in seconds.
-    pub(crate) window_s: u32,
-}
-
-/// The metaservers to query for a name that this metaserver does not have
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Search {
-    /// First the metaserver that owns the directory, then the owner of the object: at most 2
-    /// messages
-    Constant,
-    /// One metaserver after the other, in the order of --peer
-    Sequential,
-    /// One metaserver after the other, beginning with the one that recently replied fastest
-    Nearest,
-    /// Two metaservers in parallel; each of them queries half of the remaining ones in the same
-    /// manner
-    Tree,
-}
-
-impl Search {
-    const fn order(self) -> Order {
-        match self {
-            Self::Constant => Order::Constant,
-            Self::Sequential => Order::Sequential,
-            Self::Nearest => Order::Nearest,
-            Self::Tree => Order::Tree,
-        }
-    }
+    pub window_s: u32,
 }
 
 /// Returns true if a directory contains the metafiles of one of several metaservers.
-pub(crate) fn is_one_of_several(directory: &Path) -> bool {
+#[must_use]
+pub fn is_one_of_several(directory: &Path) -> bool {
     [NAME, MOVED].iter().any(|name| directory.join(name).exists())
 }
 
 impl Group {
-    /// Builds the group from the command line, for a server that listens at `listen`; returns
-    /// `None` if the command line names no peers.
-    pub(crate) fn of(
-        options: &super::options::Peers,
-        listen: &[SocketAddr],
-    ) -> Result<Option<Self>, Failure> {
-        let wrong = |text: &str| Err(Kind::Options.because(text));
-        let super::options::Peers { peer, number, without, strict, search, lazy_window } = options;
-        let count = u32::try_from(peer.len()).unwrap_or(u32::MAX);
-        if peer.is_empty() {
-            return Ok(None);
-        }
-        if peer.iter().any(|peer| matches!(peer, IodAddress::Export(_))) {
-            return wrong("--peer must be HOST:PORT of a metaserver");
-        }
-        if (0..peer.len()).any(|at| peer[..at].contains(&peer[at])) {
-            return wrong("--peer names a metaserver twice");
-        }
-        let me = match *number {
-            Some(me) => me,
-            None => config::own_number(peer, listen).map_err(|text| {
-                let say = "or give the index of this server in --peer with --number";
-                Kind::Options.because(format!("{text}; {say}"))
-            })?,
-        };
-        if me >= count {
-            return wrong("--number must be the index of a --peer, from 0");
-        }
-        if without.iter().any(|other| *other >= count || *other == me) {
-            return wrong("--without must be the index of another --peer");
-        }
-        let (peers, without) = (peer.clone(), without.clone());
-        let (strict, search, window_s) = (*strict, *search, *lazy_window);
-        Ok(Some(Self { peers, me, without, strict, search, window_s }))
-    }
-
     /// Describes the group in a line for `check` and the log.
-    pub(crate) fn words(&self) -> String {
+    #[must_use]
+    pub fn words(&self) -> String {
         let Self { peers, me, without, strict, search, window_s } = self;
         let peers: Vec<_> = peers.iter().map(ToString::to_string).collect();
         let how = match strict {
@@ -196,7 +125,7 @@ impl Group {
             without: self.without.iter().copied().map(Peer).collect(),
             strict: self.strict,
             lends: self.strict,
-            order: self.search.order(),
+            order: self.search,
             bounds: self.bounds(),
             give_up,
             owner,
@@ -268,7 +197,8 @@ impl World {
 
 fn resolved(peer: &IodAddress) -> Result<SocketAddr, Failure> {
     let found = peer.addresses().into_iter().next();
-    found.ok_or_else(|| Kind::Options.because(format!("the metaserver {peer} has no address")))
+    found
+        .ok_or_else(|| Kind::Configuration.because(format!("the metaserver {peer} has no address")))
 }
 
 /// Classifies a failed call: a peer that rejects a call is reachable.

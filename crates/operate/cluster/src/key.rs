@@ -12,17 +12,20 @@ use leasehold_shell::private::{self, Secrecy};
 use leasehold_shell::state;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
-use crate::failure::{Failure, Kind};
+use crate::{Failure, Kind};
 
 /// A key of 128 bits, as 32 hexadecimal digits in a file that only its owner can read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Key(u128);
+pub struct Key(u128);
 
 impl Key {
     /// Reads the key from a file; creates a missing file.
-    pub(crate) fn of(path: &Path) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// The file cannot be read or created, or contains no key.
+    pub fn of(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let failed = |error| Kind::State.because(format!("cannot use the key {shown}: {error}"));
+        let failed = |error| Kind::Key.because(format!("cannot use the key {shown}: {error}"));
         let text = match private::read(path, Secrecy::Secret) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let random = u128::from_be_bytes(state::random().map_err(failed)?);
@@ -40,34 +43,39 @@ impl Key {
         let digits = text.trim();
         let key = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32);
         key.map(Self).ok_or_else(|| {
-            Kind::State
+            Kind::Key
                 .because(format!("{shown} is not a key: it must contain 32 hexadecimal digits"))
         })
     }
 
     /// Returns the path under which an iod of the cluster exports its directory. The path does not
     /// reveal the key.
-    pub(crate) fn path(self) -> String {
+    #[must_use]
+    pub fn path(self) -> String {
         format!("/{:032x}", self.derived(b"leasehold iod"))
     }
 
     /// Returns the secret by which metaservers of the cluster authenticate each other.
-    pub(crate) fn peers_word(self) -> String {
+    #[must_use]
+    pub fn peers_word(self) -> String {
         format!("{:032x}", self.derived(b"leasehold metaserver"))
     }
 
     /// Returns the key of handles that all metaservers of the cluster accept.
-    pub(crate) fn of_handles(self) -> HandleKey {
+    #[must_use]
+    pub fn of_handles(self) -> HandleKey {
         HandleKey(self.derived(b"leasehold handles").to_be_bytes())
     }
 
     /// Returns the key of the authentication tokens that metaservers send to iods.
-    pub(crate) fn of_epochs(self) -> EpochKey {
+    #[must_use]
+    pub fn of_epochs(self) -> EpochKey {
         EpochKey(self.derived(b"leasehold epochs").to_be_bytes())
     }
 
     /// Returns the key from which the owner numbers for direct data access derive.
-    pub(crate) fn of_clients(self) -> ClientKey {
+    #[must_use]
+    pub fn of_clients(self) -> ClientKey {
         ClientKey(self.derived(b"leasehold clients").to_be_bytes())
     }
 

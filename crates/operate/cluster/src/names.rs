@@ -9,16 +9,17 @@ use std::path::Path;
 
 use leasehold_shell::records;
 
-use super::Layout;
-use crate::cluster::group;
-use crate::failure::{Failure, Kind};
+use crate::{Failure, Kind, Layout, group};
 
 /// The names that may exist in a directory of one of several metaservers before it has metafiles: a
 /// new file system or an interrupted start can leave them.
 const NEW: [&str; 3] = ["lost+found", "leasehold-metafiles.lock", "leasehold-metafiles.new"];
 
 /// Rejects a directory that belongs to the other mode; does not change the directory.
-pub(crate) fn check(directory: &Path, layout: &Layout) -> Result<(), Failure> {
+///
+/// # Errors
+/// The directory belongs to the other mode, or cannot be read.
+pub fn check(directory: &Path, layout: &Layout) -> Result<(), Failure> {
     let shown = directory.display();
     let refused = |text: String| Err(Kind::Directory.because(text));
     if layout.group.is_none() {

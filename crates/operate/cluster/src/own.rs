@@ -3,20 +3,21 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use super::IodAddress;
+use crate::IodAddress;
 
 /// An entry with addresses of this machine.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Own {
+pub struct Own {
     /// The index of the entry.
-    pub(crate) at: usize,
+    pub at: usize,
     /// The addresses of the entry that this machine has.
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub addresses: Vec<SocketAddr>,
 }
 
 /// Returns the entries that a server with the addresses `listen` serves; if `listen` is empty, all
 /// entries with an address of this machine. Resolves host names, which may take long.
-pub(crate) fn own(places: &[IodAddress], listen: &[SocketAddr]) -> Vec<Own> {
+#[must_use]
+pub fn own(places: &[IodAddress], listen: &[SocketAddr]) -> Vec<Own> {
     let one = |(at, place): (usize, &IodAddress)| {
         let addresses = place.addresses().into_iter();
         let addresses: Vec<_> = addresses.filter(|address| is_own(*address, listen)).collect();
@@ -26,7 +27,8 @@ pub(crate) fn own(places: &[IodAddress], listen: &[SocketAddr]) -> Vec<Own> {
 }
 
 /// Formats the entries.
-pub(crate) fn named(places: &[IodAddress], own: &[Own]) -> String {
+#[must_use]
+pub fn named(places: &[IodAddress], own: &[Own]) -> String {
     let names: Vec<_> = own.iter().map(|own| places[own.at].to_string()).collect();
     names.join(" and ")
 }

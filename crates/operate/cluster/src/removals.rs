@@ -41,7 +41,7 @@ impl Ledger for File {
 
 /// Makes a volume store its list of pending removals in a state directory. If the list cannot be
 /// stored, the volume still serves: a search of all names then finds the stripe objects.
-pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
+pub fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
     let path = state.join(format!("{NAME}{:016x}", striped.options().volume));
     // The names count as incomplete until the check below shows that the names and the list have
     // the same volume identity.

@@ -20,40 +20,41 @@ use leasehold_store_striped::{
 };
 use tokio::sync::Mutex as Turnstile;
 
-use super::epochs::OwnEpoch;
-use super::group::Place;
-use super::{Group, IodAddress, Key};
-use crate::failure::{Failure, Kind};
+use crate::epochs::OwnEpoch;
+use crate::group::Place;
+use crate::{Failure, Group, IodAddress, Key, Kind};
 
 /// The maximum time for which the start waits for an unreachable iod.
 const AT_START: Duration = Duration::from_secs(5);
 
 /// The properties of a metaserver's names, and its number of event loops.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Names {
+pub struct Names {
     /// True if a reply implies that the change is on stable storage.
-    pub(crate) sync: bool,
-    pub(crate) verifier: Verifier,
-    pub(crate) loops: NonZeroUsize,
+    pub sync: bool,
+    /// The write verifier of this start.
+    pub verifier: Verifier,
+    /// The number of event loops.
+    pub loops: NonZeroUsize,
 }
 
-/// The credential of calls to NFS servers that serve as iods without a cluster key.
-pub(crate) struct Cluster {
+/// The client side of calls to the iods of volumes.
+pub struct Cluster {
     runtime: Runtime,
-    /// The credential of calls to iods of other clusters.
-    pub(super) who: Credential,
+    /// The credential of calls to NFS servers that serve as iods without a cluster key.
+    pub(crate) who: Credential,
     /// The credential of calls to iods of the cluster before this metaserver has an epoch. The
     /// credential contains a secret that no other server may receive.
     member: Option<Credential>,
-    pub(super) key: Option<Key>,
-    pub(super) epoch: Arc<OwnEpoch>,
+    pub(crate) key: Option<Key>,
+    pub(crate) epoch: Arc<OwnEpoch>,
     patience: Timeouts,
     pace: Arc<Pace>,
 }
 
 /// The kind of program that calls iods.
 #[derive(Clone, Copy)]
-pub(crate) enum Asker<'a> {
+pub enum Asker<'a> {
     /// A command.
     Command,
     /// A metaserver with its number of event loops, and its group if it is one of several.
@@ -61,20 +62,20 @@ pub(crate) enum Asker<'a> {
 }
 
 /// An iod, with its state at the start.
-pub(crate) struct Part<F> {
+pub struct Part<F> {
     /// The name of the iod in messages.
-    pub(crate) label: String,
+    pub label: String,
     /// The files of the iod; `None` while the iod is unreachable.
-    pub(crate) files: Option<F>,
+    pub files: Option<F>,
 }
 
 impl Cluster {
-    /// Starts the client side of calls to iods.
-    pub(crate) fn start(
-        key: Option<&Path>,
-        give_up: Duration,
-        asker: Asker<'_>,
-    ) -> Result<Self, Failure> {
+    /// Starts the client side of calls to iods. `key` is the file with the key of the cluster, and
+    /// `give_up` the time after which an operation on an unreachable iod fails.
+    ///
+    /// # Errors
+    /// The key cannot be used, or the system has no thread or socket left.
+    pub fn start(key: Option<&Path>, give_up: Duration, asker: Asker<'_>) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| {
             Kind::Running.because(format!("cannot start to call iods: {error}"))
         };
@@ -112,7 +113,7 @@ impl Cluster {
         laid_out: Laid,
     ) -> Result<Metaserver, Failure> {
         let key = self.key.ok_or_else(|| {
-            Kind::Options
+            Kind::Configuration
                 .because("metaservers authenticate each other by a key: name it with --cluster-key")
         })?;
         let &Names { sync, verifier, .. } = names;
@@ -217,7 +218,7 @@ impl Cluster {
             (IodAddress::OfCluster(_), None) => {
                 let text = "iods of a cluster require its key: name it with \
                             --cluster-key FILE";
-                return Err(Kind::Options.because(text));
+                return Err(Kind::Configuration.because(text));
             }
         };
         let port = server.port.map(Into::into).or(match address {

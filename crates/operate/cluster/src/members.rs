@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use leasehold_store_striped::{Mark, Member};
 
-use crate::failure::{Failure, Kind};
+use crate::{Failure, Kind};
 
 /// The state of a configured directory or iod, as seen at the start.
 #[derive(Clone, Debug)]
-pub(super) enum Seen {
+pub(crate) enum Seen {
     /// The iod does not reply.
     Away,
     /// The directory is empty, so it can become a new iod.
@@ -19,18 +19,18 @@ pub(super) enum Seen {
 
 /// The iods of a volume, with their numbers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Members {
+pub(crate) struct Members {
     /// The number of the volume; `None` if the volume has to be created.
-    pub(super) volume: Option<u64>,
+    pub(crate) volume: Option<u64>,
     /// All present and former iods, by their numbers.
-    pub(super) members: Vec<Member>,
+    pub(crate) members: Vec<Member>,
     /// The iod number of each configured directory or iod.
-    pub(super) numbers: Vec<u16>,
+    pub(crate) numbers: Vec<u16>,
 }
 
 /// Assigns an iod number to each configured directory or iod. The iods in `lost` are permanently
 /// removed from the volume.
-pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<Members, Failure> {
+pub(crate) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<Members, Failure> {
     let refused = |text: String| Err(Kind::Directory.because(text));
     let known = || {
         seen.iter().filter_map(|seen| if let Seen::Known(mark) = seen { Some(mark) } else { None })
@@ -101,7 +101,7 @@ pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<
 
 /// Returns true if the volume exists and all its iods have their marks. During the creation of a
 /// volume the iods receive their marks one after the other.
-pub(super) fn is_made(labels: &[String], seen: &[Seen]) -> bool {
+pub(crate) fn is_made(labels: &[String], seen: &[Seen]) -> bool {
     let marks =
         || seen.iter().filter_map(|seen| if let Seen::Known(it) = seen { Some(it) } else { None });
     let is_told = |label: &String| {

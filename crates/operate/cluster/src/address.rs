@@ -12,7 +12,7 @@ const PORT: u16 = 2049;
 /// The address of an iod: `HOST:PORT` of a `leasehold iod`, or `nfs://HOST[:PORT]/EXPORT` of any
 /// NFS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum IodAddress {
+pub enum IodAddress {
     /// An iod of the cluster. Its export path derives from the cluster key.
     OfCluster(Address),
     /// A directory that another NFS server exports.
@@ -52,14 +52,16 @@ impl fmt::Display for IodAddress {
 
 impl IodAddress {
     /// Returns the server, and the path of its export.
-    pub(crate) fn server(&self) -> &Address {
+    #[must_use]
+    pub fn server(&self) -> &Address {
         match self {
             Self::OfCluster(address) | Self::Export(address) => address,
         }
     }
 
     /// Resolves the host; returns no address if the host has none. The resolution may take long.
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
         let server = self.server();
         let port = server.port.map_or(PORT, Into::into);
         let found = (server.host.as_str(), port).to_socket_addrs();

@@ -25,8 +25,7 @@ use leasehold_shell::{Rate, clock};
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::{Files, Remote};
 
-use super::Cluster;
-use crate::failure::{Failure, Kind};
+use crate::{Cluster, Failure, Key, Kind};
 
 /// The prefix of the file names of notes with epochs.
 const NAME: &str = "leasehold-epoch-";
@@ -38,7 +37,7 @@ const NOTE_BYTES_MAX: u32 = 128;
 const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The epoch of this metaserver, after the epoch has begun.
-pub(super) struct OwnEpoch {
+pub(crate) struct OwnEpoch {
     /// The key of the authentication tokens for iods of the cluster; `None` for NFS servers outside
     /// the cluster.
     key: Option<EpochKey>,
@@ -46,7 +45,7 @@ pub(super) struct OwnEpoch {
     /// recorded a later epoch.
     note: OnceLock<[String; 2]>,
     /// The credential that contains the epoch.
-    pub(super) who: Arc<OnceLock<Credential>>,
+    pub(crate) who: Arc<OnceLock<Credential>>,
     /// Logs that another metaserver has superseded this metaserver.
     complain: Arc<dyn Fn() + Send + Sync>,
 }
@@ -68,13 +67,13 @@ impl Default for OwnEpoch {
 
 impl OwnEpoch {
     /// Creates an epoch for the iods of the cluster with this key.
-    pub(super) fn of(key: Option<EpochKey>) -> Self {
+    pub(crate) fn of(key: Option<EpochKey>) -> Self {
         Self { key, ..Self::default() }
     }
 
     /// Wraps the files of an iod. Each call to the iod contains the epoch as soon as the epoch has
     /// begun. The iod admits clients only after the metaserver has verified it.
-    pub(super) fn said_to(&self, iod: Remote) -> Remote {
+    pub(crate) fn said_to(&self, iod: Remote) -> Remote {
         let iod = iod.later_as(Arc::clone(&self.who), Arc::clone(&self.complain));
         match self.key {
             Some(key) => iod.letting_in(Arc::new(move |turn| key.turn_word(turn))),
@@ -83,7 +82,7 @@ impl OwnEpoch {
     }
 
     /// Records the epoch at an iod, if the epoch has begun.
-    pub(super) async fn note(&self, files: &impl Files) -> Result<(), FsError> {
+    pub(crate) async fn note(&self, files: &impl Files) -> Result<(), FsError> {
         let Some([name, word]) = self.note.get() else { return Ok(()) };
         match files.put_note(name, word).await {
             Err(error @ (FsError::NoSpace | FsError::QuotaExceeded | FsError::ReadOnly)) => {
@@ -114,7 +113,7 @@ impl Cluster {
         joined: Option<&Metaserver>,
         iods: &[(&str, &F)],
     ) -> Result<(), Failure> {
-        let Some(key) = self.key.map(super::Key::of_epochs) else { return Ok(()) };
+        let Some(key) = self.key.map(Key::of_epochs) else { return Ok(()) };
         let failed =
             |label: &str, error| Kind::Directory.because(format!("cannot use {label}: {error}"));
         let metaserver = joined.map_or(Epoch::ALONE, |joined| joined.number().0);
@@ -157,7 +156,10 @@ impl Cluster {
 }
 
 /// Reads the epochs that metaservers have recorded in the directory of an iod.
-pub(crate) fn noted(directory: &Path, key: EpochKey) -> Result<Vec<Epoch>, Failure> {
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn noted(directory: &Path, key: EpochKey) -> Result<Vec<Epoch>, Failure> {
     let failed = |error| {
         let shown = directory.display();
         Kind::Directory.because(format!("cannot read the epochs recorded in {shown}: {error}"))

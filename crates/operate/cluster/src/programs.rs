@@ -9,11 +9,13 @@ use leasehold_serve::{Arrival, Program, Response, Service};
 use leasehold_store_replica::Metaserver;
 use leasehold_wire::{binding, lease, nqnfs, replica};
 
-use crate::referral::{Binding, Referral};
+use crate::Referral;
+use crate::referral::Binding;
 
 /// Returns the rows of the router for one of several metaservers.
-pub(crate) fn programs(service: &Arc<Service>, metaserver: &Metaserver, of: Referral) -> Vec<Row> {
-    let (referral, service) = (Arc::new(of), Arc::clone(service));
+#[must_use]
+pub fn programs(service: &Arc<Service>, metaserver: &Metaserver, referral: Referral) -> Vec<Row> {
+    let (referral, service) = (Arc::new(referral), Arc::clone(service));
     let mut rows = vec![
         row(replica::PROGRAM, replica::VERSION, Arc::new(Peers(metaserver.clone()))),
         row(binding::PROGRAM, binding::VERSION, Arc::new(Binding { referral, service })),

@@ -8,9 +8,11 @@ use leasehold_store_replica::{Later, Lender};
 
 /// Recalls the leases of an export's clients. The service owns the metaserver that owns this value,
 /// so this value holds only a weak reference to the service.
-pub(crate) struct Clients {
-    pub(crate) service: Weak<Service>,
-    pub(crate) export: ExportId,
+pub struct Clients {
+    /// The service that has granted the leases.
+    pub service: Weak<Service>,
+    /// The export.
+    pub export: ExportId,
 }
 
 impl Lender for Clients {

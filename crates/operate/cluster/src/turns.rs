@@ -16,9 +16,7 @@ use leasehold_shell::private::{self, Secrecy};
 use leasehold_shell::{own, state as shell_state};
 use leasehold_store_striped::{RollbackReport, SearchError, TurnKeeper, TurnNotice};
 
-use super::Volume;
-use crate::failure::{Failure, Kind};
-use crate::server_state::Serving;
+use crate::{Failure, Kind, Served, Volume};
 
 /// The prefix of the name of the file with a volume's rollback counters; the number of the volume
 /// follows.
@@ -124,7 +122,7 @@ fn parse(text: &str) -> Option<BTreeMap<u16, u64>> {
 ///
 /// # Errors
 /// The rollback counters cannot be read, or the system cannot start a thread.
-pub(crate) fn keep(volume: &Volume, names: &Path, state: &Path) -> Result<(), Failure> {
+pub fn keep(volume: &Volume, names: &Path, state: &Path) -> Result<(), Failure> {
     if volume.group.is_some() {
         // Without all names a metaserver cannot repair the files of a rolled-back iod. No single
         // metaserver of a group has all names, so such a volume has no rollback counters.
@@ -190,7 +188,7 @@ pub(crate) struct Work {
 
 impl Work {
     /// Runs the part of the work that is due.
-    pub(crate) fn run(&mut self, serving: &Serving) {
+    pub(crate) fn run(&mut self, serving: &dyn Served) {
         let are_due = self.next_turns.is_none_or(|next| next <= Instant::now());
         for (_, _, volume) in serving.homes() {
             block_on(volume.striped.judge_new_connections());
@@ -230,7 +228,7 @@ type Unfinished = (BTreeMap<u16, FsError>, BTreeSet<u16>);
 
 impl Mending {
     /// Moves the stripes of all volumes off the rolled-back iods.
-    pub(crate) fn run(&mut self, serving: &Serving) {
+    pub(crate) fn run(&mut self, serving: &dyn Served) {
         for (directory, _, volume) in serving.homes() {
             self.mend(&directory, &volume);
         }
