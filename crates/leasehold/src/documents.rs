@@ -11,6 +11,7 @@ use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
 
 use crate::failure::{Failure, Kind};
+use crate::help;
 use crate::options::{Completions, Documents, Options};
 use crate::output::say;
 
@@ -38,6 +39,8 @@ fn written(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(&completions)?;
     let definition = definition();
     clap_mangen::generate_to(definition.clone(), &pages)?;
+    let whole = pages.join("leasehold.1");
+    fs::write(&whole, help::manual_page(&fs::read_to_string(&whole)?))?;
     for shell in SHELLS {
         clap_complete::generate_to(shell, &mut definition.clone(), "leasehold", &completions)?;
     }

@@ -13,6 +13,7 @@ mod documents;
 mod events;
 mod failure;
 mod find;
+mod help;
 mod ids;
 mod leases;
 mod live;
@@ -62,9 +63,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let arguments = mount::options::of_helper(&arguments).unwrap_or(arguments);
-    let options = match Options::try_parse_from(arguments) {
+    let options = match Options::try_parse_from(&arguments) {
         Ok(options) => options,
-        Err(usage) => return explain(&usage),
+        Err(usage) => return explain(&help::with_groups(usage, arguments)),
     };
     let outcome = match options.command {
         Command::Serve(options) => serve::run(&options),

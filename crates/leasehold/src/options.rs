@@ -31,47 +31,47 @@ pub(crate) struct Options {
     pub(crate) command: Command,
 }
 
-/// The command to run.
+/// The command to run. The order is that of the groups in the help.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve a directory to NFS clients, versions 3 and 2
     Serve(Serve),
+    /// Report the exports and the activity of a running server
+    Status(Status),
+    /// Show the activity of a running server, live
+    Top(Top),
+    /// Show the clients that hold leases, and the requests that wait for them
+    Leases(Leases),
+    /// Stop waiting for a client with leases that will not return
+    Forget(Forget),
+    /// Make a running server read its configuration file again
+    Reload(Reload),
+    Restart(Restart),
+    Mount(crate::mount::options::Mount),
+    Umount(crate::mount::options::Umount),
+    #[command(subcommand)]
+    Rescue(crate::rescue::Rescue),
+    Ls(remote::List),
+    Cat(remote::Cat),
+    Stat(remote::Stat),
+    Cp(remote::Copy),
     Meta(cluster::Meta),
     Iod(cluster::Iod),
     #[command(subcommand)]
     Cluster(cluster::Cluster),
     Layout(cluster::Layout),
-    Mount(crate::mount::options::Mount),
-    Umount(crate::mount::options::Umount),
-    #[command(subcommand)]
-    Rescue(crate::rescue::Rescue),
-    /// Report the exports and the activity of a running server
-    Status(Status),
-    /// Show the activity of a running server, live
-    Top(Top),
-    Ls(remote::List),
-    Cat(remote::Cat),
-    Stat(remote::Stat),
-    Cp(remote::Copy),
+    Find(Find),
+    Names(Names),
     /// Explain the effect of a configuration, without starting a server
     Check(Check),
     /// Explain the rights of a client, as computed by the code of the server
     Why(Why),
-    /// Make a running server read its configuration file again
-    Reload(Reload),
-    Restart(Restart),
-    /// Show the clients that hold leases, and the requests that wait for them
-    Leases(Leases),
-    /// Stop waiting for a client with leases that will not return
-    Forget(Forget),
     /// Find faults of this machine that impair a server or a mount
     Doctor(Doctor),
+    Conform(leasehold_conform::Options),
     /// Write a configuration file
     #[command(subcommand)]
     Config(Config),
-    Conform(leasehold_conform::Options),
-    Find(Find),
-    Names(Names),
     Completions(Completions),
     Documents(Documents),
     /// Model a system: solve, simulate, plan, draw
@@ -219,7 +219,7 @@ pub(crate) struct Top {
     pub(crate) count: Option<u64>,
 }
 
-/// Find servers: announced on the network (DNS-SD), or registered in a database
+/// Find servers: announced on the network (DNS-SD), or in a database
 ///
 /// Lists servers started with `leasehold serve --announce`, and others that announce `_nfs._tcp`:
 /// the server's name, a URL for `ls`, `cat`, `stat` and `cp`, and the address. `leasehold mount
@@ -386,7 +386,7 @@ pub(crate) struct Reload {
     pub(crate) json: bool,
 }
 
-/// Replace a running server by the installed program, without closing its sockets
+/// Replace a running server by the installed program without closing sockets
 ///
 /// The sockets stay open, and the new process takes over the server's state: clients wait for a
 /// moment, and no call runs twice. The command checks the program and the configuration file first.

@@ -19,7 +19,7 @@ pub(crate) const FACTS: &str = "facts.json";
 /// The number of bytes that are compared and written at once.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Inspect written data that a server rejected, and write the data to its file again
+/// Inspect written data that a server rejected, and write it to its file again
 ///
 /// A mount sends written data to its server some time after a program wrote it. The server rejects
 /// the data if its disk or a quota is full, or if the disk fails. It also rejects data of a mount

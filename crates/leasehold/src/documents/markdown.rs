@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 
+use crate::help::GROUPS;
+
 const HEAD: &str = "\
 # Commands
 
@@ -17,10 +19,22 @@ pub(super) fn page(program: &Command) -> String {
     let mut left: Vec<&Command> = vec![program];
     while let Some(command) = left.pop() {
         section(&mut text, command);
+        if command.get_name() == program.get_name() {
+            groups(&mut text);
+        }
         let below: Vec<_> = command.get_subcommands().filter(|one| !one.is_hide_set()).collect();
         left.extend(below.into_iter().rev().filter(|one| one.get_name() != "help"));
     }
     text
+}
+
+/// Writes the groups of commands.
+fn groups(text: &mut String) {
+    text.push_str("\nCommands:\n\n");
+    for (heading, commands) in GROUPS {
+        let commands: Vec<_> = commands.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(text, "- {heading}: {}", commands.join(", "));
+    }
 }
 
 fn section(text: &mut String, command: &Command) {
