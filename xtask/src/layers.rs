@@ -156,6 +156,9 @@ mod tests {
         assert_eq!(fault_count("/r/crates/base", &[("/r/crates/fs", None)]), 1);
         assert_eq!(fault_count("/r/crates/fs", &[("/r/crates/wire", None)]), 1);
         assert_eq!(fault_count("/r/crates/stores/a", &[("/r/crates/stores/b", None)]), 1);
+        assert_eq!(fault_count("/r/crates/operate/a", &[("/r/crates/shell", None)]), 0);
+        assert_eq!(fault_count("/r/crates/operate/a", &[("/r/crates/operate/b", None)]), 1);
+        assert_eq!(fault_count("/r/crates/operate/a", &[("/r/crates/leasehold", None)]), 1);
         assert_eq!(fault_count("/r/crates/lab/load", &[("/r/crates/wire", None)]), 0);
         assert_eq!(fault_count("/r/crates/lab/des", &[("/r/crates/wire", None)]), 1);
     }
