@@ -161,7 +161,7 @@ impl Serving {
         self.lock().stores.values().find_map(|opened| opened.metaserver.clone())
     }
 
-    /// Returns the programs of this server beside those of the procedure table.
+    /// Returns the programs of this server that are not in the procedure table.
     pub(crate) fn programs(&self, service: &Arc<Service>) -> Vec<Row> {
         let several = self.volumes().into_iter().find_map(|(name, volume)| {
             let number = volume.striped.options().volume;

@@ -1,4 +1,4 @@
-//! The programs of a metaserver beside those of the procedure table.
+//! The programs of a metaserver that are not in the procedure table.
 
 use std::sync::Arc;
 

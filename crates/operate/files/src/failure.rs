@@ -49,7 +49,7 @@ impl Failure {
         Self::At(Box::new(place.clone()), cause.into())
     }
 
-    /// Returns true if the arguments are wrong, whatever the state of the servers.
+    /// Returns true if the arguments are wrong: no state of the servers makes them valid.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::NoServer | Self::At(_, Cause::Inside | Cause::Several))

@@ -1,10 +1,10 @@
-//! Routes each call to the program that it names: one row for each program beside those of the
+//! Routes each call to the program that it names: one row for each program that is not in the
 //! procedure table.
 //!
 //! Rules:
 //!
 //! 1. A row answers the calls of its program, in its versions, that arrive over its transports. The
-//!    service answers all other calls, and refuses those of a program that it does not have.
+//!    service answers all other calls, and refuses calls of a program that it does not have.
 //! 2. Rows of one program with different versions share the program number, and so does a row with
 //!    the procedure table. A call with a version that none of them has is answered `PROG_MISMATCH`
 //!    with the lowest and the highest version of all (RFC 5531 section 9).

@@ -8,7 +8,7 @@ use leasehold_wire::{lease, mount, nfs3};
 use super::*;
 use crate::{Deaf, HandleKey, Trust};
 
-/// A program of the tests, beside those of the server.
+/// A program of the tests, which the procedure table does not have.
 const FURTHER: u32 = 400_001;
 
 /// A program that replies with a word, and wakes at a time.
