@@ -1,6 +1,7 @@
 //! The limits table: every bound on input from outside.
 
 pub mod durations;
+pub mod sessions;
 
 use core::time::Duration;
 

@@ -12,6 +12,7 @@ pub mod drc;
 pub mod flow;
 pub mod leases;
 pub mod replica;
+pub mod sessions;
 pub mod stripes;
 
 #[cfg(test)]
