@@ -83,7 +83,9 @@
 //! Limits: session ids can be guessed, and with AUTH_SYS any host can claim any principal, as in
 //! every version of NFS; the owner bounds the clients of one host. State protection is SP4_NONE; for SP4_MACH_CRED the owner checks the
 //! principal of each operation first. The reply cache does not survive a restart. A client that
-//! numbers a retired slot from 1 gets NFS4ERR_SEQ_MISORDERED and creates another session.
+//! numbers a retired slot from 1 gets NFS4ERR_SEQ_MISORDERED and creates another session. A client
+//! that applies the target of an earlier reply after the target of a later one may use a retired
+//! slot and gets NFS4ERR_BADSLOT.
 
 mod backchannel;
 mod clients;

@@ -17,7 +17,7 @@ pub(super) struct Slots {
     highest_ever: u32,
     /// The limit that the owner of the state machine set.
     ceiling: u32,
-    /// The number of changes of `target`.
+    /// The number of values that `target` has had, which is not zero.
     targets: u32,
 }
 
@@ -29,8 +29,8 @@ struct Slot {
     /// A digest of the last request.
     digest: u64,
     principal: Principal,
-    /// The number of changes of the target that the results of the last request include.
-    target_seen: Option<u32>,
+    /// The number of the target in the results of the last request; zero if there was none.
+    target_seen: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ impl Slot {
             state: State::Empty,
             digest: 0,
             principal: Principal::Anonymous,
-            target_seen: None,
+            target_seen: 0,
         }
     }
 
@@ -105,7 +105,7 @@ impl Slots {
             target: highest,
             highest_ever: highest,
             ceiling: u32::MAX,
-            targets: 0,
+            targets: 1,
         }
     }
 
@@ -150,7 +150,7 @@ impl Slots {
         slot.digest = request.digest;
         slot.principal = request.principal.clone();
         self.aim(request.highest.0, room);
-        self.slots[at].target_seen = Some(self.targets);
+        self.slots[at].target_seen = self.targets;
         retired
     }
 
@@ -159,7 +159,7 @@ impl Slots {
     /// replies in all higher slots. A reply in a lower slot may be outstanding or late.
     fn has_seen_target(&self, used: u32) -> bool {
         let mut below = self.slots.iter().take(used as usize + 1);
-        below.all(|slot| slot.target_seen == Some(self.targets))
+        below.all(|slot| slot.target_seen == self.targets)
     }
 
     /// Rule 9: retires the slots above the target, which a client that knows the target does not
@@ -197,7 +197,7 @@ impl Slots {
         let target = target.min(self.ceiling);
         if target != self.target {
             self.target = target;
-            self.targets = self.targets.wrapping_add(1);
+            self.targets = self.targets.wrapping_add(1).max(1);
         }
     }
 

@@ -16,6 +16,14 @@ pub(super) type Move = (u8, u8, u8);
 /// The number of kinds of steps.
 pub(super) const KINDS: u8 = 12;
 
+/// The target in the results of a SEQUENCE, and the number of earlier results. A client ignores the
+/// target of results that are older than the ones that it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Target {
+    results: u32,
+    slot: u32,
+}
+
 /// A client with one session, its network and its server.
 struct World {
     sessions: Sessions,
@@ -25,13 +33,15 @@ struct World {
     /// The client's last request in each slot, and true if its reply is outstanding.
     slots: Vec<(Option<Sequence>, bool)>,
     /// The highest slot that the client uses.
-    target: u32,
+    target: Target,
+    /// The number of SEQUENCE results.
+    results: u32,
     /// The requests in each connection.
     requests: Vec<Vec<Sequence>>,
     /// The replies to the client.
-    replies: Vec<(Request, Bytes, SlotId)>,
-    /// The reply of each request that has run, and the results of its SEQUENCE.
-    runs: BTreeMap<Request, (Bytes, Sequenced)>,
+    replies: Vec<(Request, Bytes, Target)>,
+    /// The reply of each request that has run, with its target.
+    runs: BTreeMap<Request, (Bytes, Target)>,
     running: BTreeSet<Request>,
     /// The number and the result of each CREATE_SESSION.
     creations: BTreeMap<u32, Result<Created, Error>>,
@@ -53,7 +63,8 @@ impl World {
             client,
             session: created.session,
             slots: vec![(None, false); 12],
-            target: created.fore.slots - 1,
+            target: Target { results: 0, slot: created.fore.slots - 1 },
+            results: 0,
             requests: vec![Vec::new(); CONNECTIONS as usize],
             replies: Vec::new(),
             runs: BTreeMap::new(),
@@ -64,7 +75,7 @@ impl World {
 
     fn step(&mut self, (kind, first, second): Move) -> Result<(), String> {
         let connection = usize::from(second) % self.requests.len();
-        let slot = u32::from(first) % (self.target + 1);
+        let slot = u32::from(first) % (self.target.slot + 1);
         match kind {
             0 | 1 => self.send(slot, connection, first.is_multiple_of(2)),
             2 => self.resend(slot, connection),
@@ -120,18 +131,20 @@ impl World {
             Ok(Admitted::Run { results, .. }) => {
                 let reply = Bytes::from(format!("reply {}", self.runs.len()));
                 self.running.insert(id);
-                match self.runs.insert(id, (reply, results)) {
+                let target = self.target_of(results);
+                match self.runs.insert(id, (reply, target)) {
                     Some(_) => Err(format!("{id:?} ran twice")),
                     None if is_outstanding => Ok(()),
                     None => Err(format!("{id:?} ran after its reply")),
                 }
             }
             Ok(Admitted::Replay(reply)) if has_ended && self.runs[&id].0 == reply => {
-                self.replies.push((id, reply, self.runs[&id].1.target));
+                self.replies.push((id, reply, self.runs[&id].1));
                 Ok(())
             }
             Ok(Admitted::Uncached(results)) if has_ended && !call.cache_this => {
-                self.replies.push((id, Bytes::new(), results.target));
+                let target = self.target_of(results);
+                self.replies.push((id, Bytes::new(), target));
                 Ok(())
             }
             // The session has memory for a few replies only.
@@ -141,14 +154,19 @@ impl World {
         }
     }
 
+    const fn target_of(&mut self, results: Sequenced) -> Target {
+        self.results += 1;
+        Target { results: self.results, slot: results.target.0 }
+    }
+
     /// The server finishes a running request; its reply is on its way.
     fn finish(&mut self, which: u8) {
         let at = usize::from(which) % self.running.len().max(1);
         if let Some(id) = self.running.iter().nth(at).copied() {
             self.running.remove(&id);
-            let (reply, results) = self.runs[&id].clone();
+            let (reply, target) = self.runs[&id].clone();
             self.sessions.complete(id, reply.clone());
-            self.replies.push((id, reply, results.target));
+            self.replies.push((id, reply, target));
         }
     }
 
@@ -162,7 +180,7 @@ impl World {
         let is_current = request.as_ref().is_some_and(|last| last.sequence == id.sequence);
         if *is_outstanding && is_current {
             *is_outstanding = false;
-            self.target = target.0;
+            self.target = self.target.max(target);
             if !reply.is_empty() && self.runs[&id].0 != reply {
                 return Err(format!("the reply of another request for {id:?}"));
             }
