@@ -9,6 +9,9 @@ pub enum FsError {
     Access,
     /// The name exists (EEXIST).
     AlreadyExists,
+    /// The value of an extended attribute, or all extended attributes of an object together, would
+    /// exceed the limit of the store (E2BIG).
+    AttributeTooBig,
     /// The server did not issue this directory cookie.
     BadCookie,
     /// The server did not issue this handle, or the handle is corrupt.
@@ -29,9 +32,11 @@ pub enum FsError {
     IsDirectory,
     /// The name is longer than the store permits (ENAMETOOLONG).
     NameTooLong,
+    /// The object has no extended attribute of this name (ENODATA).
+    NoAttribute,
     /// The disk is full (ENOSPC).
     NoSpace,
-    /// The device does not exist (ENXIO, ENODEV).
+    /// The device does not exist, or the offset of a SEEK is not inside the file (ENXIO, ENODEV).
     NoSuchDevice,
     /// The directory contains names (ENOTEMPTY).
     NotEmpty,
@@ -57,6 +62,8 @@ pub enum FsError {
     TooSmall,
     /// The object has the largest possible number of names (EMLINK).
     TooManyLinks,
+    /// The operation applies to objects of another type only (NFS4ERR_WRONG_TYPE).
+    WrongType,
 }
 
 /// The advice on retrying a failed request.
@@ -75,6 +82,7 @@ impl FsError {
     pub const ALL: &[Self] = &[
         Self::Access,
         Self::AlreadyExists,
+        Self::AttributeTooBig,
         Self::BadCookie,
         Self::BadHandle,
         Self::BadType,
@@ -85,6 +93,7 @@ impl FsError {
         Self::Io,
         Self::IsDirectory,
         Self::NameTooLong,
+        Self::NoAttribute,
         Self::NoSpace,
         Self::NoSuchDevice,
         Self::NotEmpty,
@@ -99,6 +108,7 @@ impl FsError {
         Self::Stale,
         Self::TooSmall,
         Self::TooManyLinks,
+        Self::WrongType,
     ];
 
     /// Returns the advice on retrying the request.
@@ -111,6 +121,7 @@ impl FsError {
             }
             Self::Access
             | Self::AlreadyExists
+            | Self::AttributeTooBig
             | Self::BadCookie
             | Self::BadHandle
             | Self::BadType
@@ -119,6 +130,7 @@ impl FsError {
             | Self::Invalid
             | Self::IsDirectory
             | Self::NameTooLong
+            | Self::NoAttribute
             | Self::NoSuchDevice
             | Self::NotEmpty
             | Self::NotDirectory
@@ -128,7 +140,8 @@ impl FsError {
             | Self::NotSynchronized
             | Self::Stale
             | Self::TooSmall
-            | Self::TooManyLinks => Retry::Never,
+            | Self::TooManyLinks
+            | Self::WrongType => Retry::Never,
         }
     }
 }

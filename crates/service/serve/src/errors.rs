@@ -71,12 +71,15 @@ const fn bits(errors: &[FsError]) -> u32 {
 /// replaces a hard error, and no substitute reports success.
 pub(crate) const fn nearest(error: FsError) -> &'static [FsError] {
     match error {
-        FsError::BadCookie | FsError::IsDirectory | FsError::TooSmall => &[FsError::Invalid],
+        FsError::BadCookie | FsError::IsDirectory | FsError::TooSmall | FsError::WrongType => {
+            &[FsError::Invalid]
+        }
         // Both errors mean to a client that the handle identifies no existing object.
         FsError::BadHandle => &[FsError::Stale, FsError::NotFound],
         FsError::Stale => &[FsError::BadHandle, FsError::NotFound],
         FsError::BadType => &[FsError::NotSupported, FsError::Invalid],
-        FsError::FileTooBig => &[FsError::Invalid, FsError::NoSpace],
+        FsError::AttributeTooBig | FsError::FileTooBig => &[FsError::Invalid, FsError::NoSpace],
+        FsError::NoAttribute => &[FsError::Invalid],
         // RFC 1813 3.2 permits ACCES for a name that no directory can contain.
         FsError::Invalid | FsError::NotOwner => &[FsError::Access],
         FsError::NotEmpty => &[FsError::AlreadyExists],

@@ -69,6 +69,7 @@ const fn status(error: FsError) -> mnt::Status {
         FsError::NotSupported => Status::NotSupported,
         FsError::ServerFault => Status::ServerFault,
         FsError::AlreadyExists
+        | FsError::AttributeTooBig
         | FsError::BadCookie
         | FsError::BadHandle
         | FsError::BadType
@@ -77,6 +78,7 @@ const fn status(error: FsError) -> mnt::Status {
         | FsError::Io
         | FsError::IsDirectory
         | FsError::Delay
+        | FsError::NoAttribute
         | FsError::NoSpace
         | FsError::NoSuchDevice
         | FsError::NotEmpty
@@ -84,7 +86,8 @@ const fn status(error: FsError) -> mnt::Status {
         | FsError::QuotaExceeded
         | FsError::ReadOnly
         | FsError::TooSmall
-        | FsError::TooManyLinks => Status::Io,
+        | FsError::TooManyLinks
+        | FsError::WrongType => Status::Io,
     }
 }
 

@@ -25,17 +25,20 @@ pub(crate) const fn status(error: FsError) -> nfs2::Status {
         FsError::NotOwner => Status::NotOwner,
         FsError::QuotaExceeded => Status::QuotaExceeded,
         FsError::ReadOnly => Status::ReadOnly,
-        FsError::BadCookie
+        FsError::AttributeTooBig
+        | FsError::BadCookie
         | FsError::BadType
         | FsError::CrossDevice
         | FsError::Invalid
         | FsError::Io
         | FsError::Delay
+        | FsError::NoAttribute
         | FsError::NotSupported
         | FsError::NotSynchronized
         | FsError::ServerFault
         | FsError::TooSmall
-        | FsError::TooManyLinks => Status::Io,
+        | FsError::TooManyLinks
+        | FsError::WrongType => Status::Io,
     }
 }
 

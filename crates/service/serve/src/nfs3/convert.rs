@@ -8,18 +8,21 @@ use leasehold_wire::nfs3;
 use crate::context::{Context, Target};
 use crate::procedure::Refusal;
 
-/// Returns the status of an error (RFC 1813 2.6).
+/// Returns the status of an error (RFC 1813 2.6). Version 3 has no operation that returns the
+/// errors of extended attributes and of objects of a wrong type, so these become the nearest
+/// status.
 pub(crate) const fn status(error: FsError) -> nfs3::Status {
     use nfs3::Status;
     match error {
         FsError::Access => Status::Access,
         FsError::AlreadyExists => Status::AlreadyExists,
+        FsError::AttributeTooBig => Status::FileTooBig,
         FsError::BadCookie => Status::BadCookie,
         FsError::BadHandle => Status::BadHandle,
         FsError::BadType => Status::BadType,
         FsError::CrossDevice => Status::CrossDevice,
         FsError::FileTooBig => Status::FileTooBig,
-        FsError::Invalid => Status::Invalid,
+        FsError::Invalid | FsError::NoAttribute | FsError::WrongType => Status::Invalid,
         FsError::Io => Status::Io,
         FsError::IsDirectory => Status::IsDirectory,
         FsError::Delay => Status::Jukebox,
