@@ -25,7 +25,13 @@ fn check<'a>(
     let place = new_place(request, directory, name)?;
     match file {
         NewFile::Unchecked(attributes) | NewFile::Guarded(attributes) => valid(attributes)?,
-        NewFile::Exclusive(_) => {}
+        NewFile::Exclusive { attributes, .. } => {
+            valid(attributes)?;
+            // A new file is empty, and a retry must not change the size of the file.
+            if attributes.size.is_some_and(|size| size > 0) {
+                return Err(FsError::Invalid);
+            }
+        }
     }
     Ok(place)
 }

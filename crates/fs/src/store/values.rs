@@ -153,8 +153,35 @@ pub enum NewFile {
     /// Fails with [`FsError::AlreadyExists`] if the name exists.
     Guarded(SetAttributes),
     /// Fails with [`FsError::AlreadyExists`] unless an earlier call with the same verifier created
-    /// the file.
-    Exclusive([u8; 8]),
+    /// the file. A call that finds this file changes nothing.
+    Exclusive {
+        /// The create verifier. The store recognises it until the next SETATTR, also after a
+        /// restart.
+        verifier: [u8; 8],
+        /// The attributes of a new file (RFC 8881 18.16.3, `EXCLUSIVE4_1`); the store ignores a
+        /// size. A store that can keep the verifier only in the times of the file fails with
+        /// [`FsError::NotSupported`] if the attributes contain times.
+        attributes: SetAttributes,
+    },
+}
+
+impl NewFile {
+    /// Returns the exclusive creation of a file with the default attributes, as in version 3.
+    #[must_use]
+    pub fn exclusive(verifier: [u8; 8]) -> Self {
+        Self::Exclusive { verifier, attributes: SetAttributes::default() }
+    }
+
+    /// Returns the attributes for a new file, and the verifier of an exclusive creation.
+    #[must_use]
+    pub const fn parts(&self) -> (SetAttributes, Option<[u8; 8]>) {
+        match *self {
+            Self::Unchecked(attributes) | Self::Guarded(attributes) => (attributes, None),
+            Self::Exclusive { verifier, attributes } => {
+                (SetAttributes { size: None, ..attributes }, Some(verifier))
+            }
+        }
+    }
 }
 
 /// The kind of object that [`Store::make`] creates.

@@ -4,7 +4,7 @@ use leasehold_base::units::FileTime;
 
 use super::cases;
 use super::world::{World, below, lasting, mode, new_file, raw_name, refused, size};
-use crate::{FsError, NewFile, NewNode, ObjectId, Place, SetAttributes, SetTime, Wcc};
+use crate::{FsError, NewFile, NewNode, ObjectId, Place, SUPERUSER, SetAttributes, SetTime, Wcc};
 
 cases! {
     Nothing, "RFC 1813 3.3.8":
@@ -16,6 +16,7 @@ cases! {
         an_exclusive_create_can_be_repeated
         an_exclusive_create_stops_at_any_other_file
         an_exclusive_create_leaves_no_trace_in_the_times
+        an_exclusive_create_sets_attributes
         a_file_is_made_with_its_attributes
         a_mode_that_is_not_given_is_the_owners_alone
         a_create_tells_of_the_directory
@@ -101,7 +102,7 @@ async fn an_unchecked_create_takes_only_files(world: &World<'_>) {
 }
 
 async fn an_exclusive_create_can_be_repeated(world: &World<'_>) {
-    let verifier = NewFile::Exclusive(*b"verifier");
+    let verifier = NewFile::exclusive(*b"verifier");
     let first = world.create(world.place("file"), verifier).await.result;
     let first = first.expect("the name is free");
     for _ in 0..2 {
@@ -116,14 +117,14 @@ async fn an_exclusive_create_can_be_repeated(world: &World<'_>) {
 }
 
 async fn an_exclusive_create_stops_at_any_other_file(world: &World<'_>) {
-    let first = world.create(world.place("new"), NewFile::Exclusive(*b"verifier")).await;
+    let first = world.create(world.place("new"), NewFile::exclusive(*b"verifier")).await;
     first.result.expect("the name is free");
     for text in ["new", "file", "directory", "symlink", "fifo"] {
         if text == "file" {
             all_kinds(world).await;
         }
         for verifier in [*b"VERIFIER", [0; 8], *b"verifie\0"] {
-            let made = world.create(world.place(text), NewFile::Exclusive(verifier)).await;
+            let made = world.create(world.place(text), NewFile::exclusive(verifier)).await;
             refused(made.result, FsError::AlreadyExists);
         }
     }
@@ -131,9 +132,9 @@ async fn an_exclusive_create_stops_at_any_other_file(world: &World<'_>) {
 
 async fn an_exclusive_create_leaves_no_trace_in_the_times(world: &World<'_>) {
     let plain = world.file("plain").await;
-    let made = world.create(world.place("file"), NewFile::Exclusive([0xab; 8])).await;
+    let made = world.create(world.place("file"), NewFile::exclusive([0xab; 8])).await;
     let found = made.result.expect("the name is free");
-    world.create(world.place("file"), NewFile::Exclusive([0xab; 8])).await.result.expect("again");
+    world.create(world.place("file"), NewFile::exclusive([0xab; 8])).await.result.expect("again");
     let plain = world.attributes(&plain).await;
     let file = world.attributes(&found.object).await;
     for time in [file.accessed, file.modified, file.changed] {
@@ -165,11 +166,46 @@ async fn a_file_is_made_with_its_attributes(world: &World<'_>) {
     }
 }
 
+/// The creation of a file as `EXCLUSIVE4_1` (RFC 8881 18.16.3). The owner may not write the file
+/// with this mode.
+async fn an_exclusive_create_sets_attributes(world: &World<'_>) {
+    let then = FileTime { seconds: 1_000_000_000, nanoseconds: 0 };
+    let attributes = SetAttributes {
+        size: Some(0),
+        accessed: SetTime::To(then),
+        modified: SetTime::To(then),
+        uid: Some(world.owner().uid),
+        gid: Some(world.owner().gid),
+        ..mode(0o440)
+    };
+    let verifier = *b"verifier";
+    let new = NewFile::Exclusive { verifier, attributes };
+    let found = world.create(world.place("file"), new).await.result.expect("the name is free");
+    let truth = world.attributes(&found.object).await;
+    assert_eq!(lasting(found.attributes), lasting(truth));
+    assert_eq!((truth.mode.bits(), truth.modified), (0o440, then));
+    // A retry changes nothing, even if its attributes differ.
+    for attributes in [attributes, mode(0o777)] {
+        let new = NewFile::Exclusive { verifier, attributes };
+        let again = world.create(world.place("file"), new).await.result.expect("it is a retry");
+        assert!(world.same(&again.object, &found.object));
+        assert_eq!(lasting(again.attributes), lasting(truth));
+    }
+    let other = NewFile::Exclusive { verifier: *b"VERIFIER", attributes };
+    refused(world.create(world.place("file"), other).await.result, FsError::AlreadyExists);
+    let given = SetAttributes { uid: Some(world.owner().uid.wrapping_add(1)), ..mode(0o600) };
+    if world.owner().uid != SUPERUSER {
+        let new = NewFile::Exclusive { verifier, attributes: given };
+        refused(world.create(world.place("given"), new).await.result, FsError::NotOwner);
+        refused(world.find(world.place("given")).await, FsError::NotFound);
+    }
+}
+
 async fn a_mode_that_is_not_given_is_the_owners_alone(world: &World<'_>) {
     for (text, new) in [
         ("guarded", NewFile::Guarded(SetAttributes::default())),
         ("unchecked", unchecked(SetAttributes::default())),
-        ("exclusive", NewFile::Exclusive([7; 8])),
+        ("exclusive", NewFile::exclusive([7; 8])),
     ] {
         let made = world.create(world.place(text), new).await.result;
         assert_eq!(made.expect("the name is free").attributes.mode.bits(), 0o600, "{text}");
@@ -183,7 +219,7 @@ async fn a_create_tells_of_the_directory(world: &World<'_>) {
     for (text, new) in [
         ("guarded", new_file()),
         ("unchecked", unchecked(mode(0o644))),
-        ("exclusive", NewFile::Exclusive([7; 8])),
+        ("exclusive", NewFile::exclusive([7; 8])),
     ] {
         let before = world.attributes(&world.top).await;
         let made = world.create(world.place(text), new).await;
@@ -195,7 +231,7 @@ async fn a_create_tells_of_the_directory(world: &World<'_>) {
 async fn files_are_made_in_directories_only(world: &World<'_>) {
     let [(_, file), _, (_, symlink), (_, fifo)] = all_kinds(world).await;
     for object in [file, symlink, fifo] {
-        for new in [new_file(), unchecked(mode(0o644)), NewFile::Exclusive([7; 8])] {
+        for new in [new_file(), unchecked(mode(0o644)), NewFile::exclusive([7; 8])] {
             let made = world.create(below(&object, "x"), new).await;
             refused(made.result, FsError::NotDirectory);
         }
@@ -204,7 +240,7 @@ async fn files_are_made_in_directories_only(world: &World<'_>) {
 
 async fn no_file_is_made_in_a_removed_directory(world: &World<'_>) {
     let gone = world.gone_directory("directory").await;
-    for new in [new_file(), unchecked(mode(0o644)), NewFile::Exclusive([7; 8])] {
+    for new in [new_file(), unchecked(mode(0o644)), NewFile::exclusive([7; 8])] {
         let made = world.create(below(&gone, "x"), new).await;
         refused(made.result, FsError::Stale);
         assert_eq!(made.wcc, Wcc::default());
@@ -255,7 +291,7 @@ async fn no_name_is_longer_than_can_be(world: &World<'_>) {
     for length in [256, 4096] {
         let long = vec![b'n'; length];
         let place = Place { directory: world.top, name: raw_name(&long) };
-        for new in [new_file(), unchecked(mode(0o644)), NewFile::Exclusive([7; 8])] {
+        for new in [new_file(), unchecked(mode(0o644)), NewFile::exclusive([7; 8])] {
             refused(world.create(place, new).await.result, FsError::NameTooLong);
         }
         for node in [NewNode::Directory, NewNode::Symlink(b"x"), NewNode::Fifo] {

@@ -319,6 +319,6 @@ fn new_file(how: How) -> NewFile {
     match how {
         How::Unchecked(size) => NewFile::Unchecked(SetAttributes { size, ..mode(0o644) }),
         How::Guarded => NewFile::Guarded(mode(0o644)),
-        How::Exclusive(verifier) => NewFile::Exclusive([verifier; 8]),
+        How::Exclusive(verifier) => NewFile::exclusive([verifier; 8]),
     }
 }

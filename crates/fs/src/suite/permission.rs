@@ -212,7 +212,7 @@ async fn names_are_made_by_whom_the_mode_lets(world: &World<'_>) {
     let other = world.other();
     for bits in [0o755, 0o754, 0o752, 0o770] {
         world.set_mode(&world.top, bits).await;
-        for new in [new_file(), NewFile::Unchecked(mode(0o644)), NewFile::Exclusive([7; 8])] {
+        for new in [new_file(), NewFile::Unchecked(mode(0o644)), NewFile::exclusive([7; 8])] {
             let made = world.store.create(other, world.place("new"), &new).await;
             refused(made.result, FsError::Access);
         }
@@ -388,7 +388,7 @@ async fn what_others_make_is_theirs(world: &World<'_>) {
     world.set_mode(&world.top, 0o777).await;
     let other = world.other();
     let file = world.store.create(other, world.place("file"), &new_file()).await;
-    let exclusive = NewFile::Exclusive([7; 8]);
+    let exclusive = NewFile::exclusive([7; 8]);
     let exclusive = world.store.create(other, world.place("exclusive"), &exclusive).await;
     let symlink = NewNode::Symlink(b"x");
     let symlink = world.store.make(other, world.place("symlink"), &symlink, &mode(0o777)).await;

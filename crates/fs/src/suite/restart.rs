@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leasehold_base::units::Cookie;
 
 use super::cases;
-use super::world::{UNLIMITED, World, lasting, refused, size};
+use super::world::{UNLIMITED, World, lasting, mode, refused, size};
 use crate::{FsError, NewFile, NewNode, Stability, Store};
 
 cases! {
@@ -128,14 +128,22 @@ async fn what_was_cut_off_does_not_come_back_by_a_restart(world: &World<'_>) {
 }
 
 async fn an_exclusive_create_can_be_repeated_after_a_restart(world: &World<'_>) {
-    let verifier = NewFile::Exclusive(*b"verifier");
+    let verifier = NewFile::exclusive(*b"verifier");
     let first = world.create(world.place("file"), verifier).await.result;
     let first = first.expect("the name is free").object;
+    let attributes = mode(0o640);
+    let with_mode = NewFile::Exclusive { verifier: *b"verifier", attributes };
+    let second = world.create(world.place("with mode"), with_mode).await.result;
+    let second = second.expect("the name is free").object;
     let store = restart(world);
     let world = &World { store: &*store, ..*world };
     let again = world.create(world.place("file"), verifier).await.result;
     assert!(world.same(&again.expect("the same call once more").object, &first));
-    let other = NewFile::Exclusive(*b"VERIFIER");
+    let again = world.create(world.place("with mode"), with_mode).await.result;
+    let again = again.expect("the same call once more");
+    assert!(world.same(&again.object, &second));
+    assert_eq!(again.attributes.mode.bits(), 0o640);
+    let other = NewFile::exclusive(*b"VERIFIER");
     refused(world.create(world.place("file"), other).await.result, FsError::AlreadyExists);
 }
 

@@ -3,15 +3,16 @@
 //! An exclusive create stores its verifier with the file, so that the store recognises a retry even
 //! after a restart. The verifier is in an extended user attribute, which the next SETATTR removes.
 //! On a file system without such attributes the verifier is stored as the file's times, as is usual
-//! in NFS servers; the client then sets the times.
+//! in NFS servers; the client then sets the times. On such a file system an exclusive create cannot
+//! set times itself.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use leasehold_base::units::FileTime;
 use leasehold_fs::{
     Attributes, Caller, Changed, Device, FileType, Found, FsError, MaybeReady, Mode, NewFile,
-    NewNode, SetAttributes,
+    NewNode, SetAttributes, SetTime,
 };
 use rustix::fs::{
     AtFlags, FileType as Kind, OFlags, Timespec, Timestamps, XattrFlags, fsetxattr, futimens,
@@ -46,6 +47,14 @@ enum Made {
     New(Found),
     /// A file that existed already.
     Old(Found),
+}
+
+/// The reason why the store cannot create an exclusive file.
+enum Unmade {
+    /// The kernel refused the creation.
+    Refused(Errno),
+    /// An attribute cannot be set.
+    Attributes(FsError),
 }
 
 impl Volume {
@@ -109,69 +118,106 @@ impl Volume {
         file: &NewFile,
         change: &mut Change,
     ) -> Result<Made, FsError> {
-        let (attributes, verifier) = match file {
-            NewFile::Unchecked(attributes) | NewFile::Guarded(attributes) => (*attributes, None),
-            NewFile::Exclusive(verifier) => (SetAttributes::default(), Some(*verifier)),
-        };
+        let (attributes, verifier) = file.parts();
         let name = spot.name.as_bytes();
         let mode = kernel_mode(attributes.mode.unwrap_or(FILE_MODE));
+        let rest = SetAttributes {
+            mode: None,
+            // A new file already has the size zero, so only another size is a change.
+            size: attributes.size.filter(|&size| size > 0),
+            ..attributes
+        };
         for _ in 0..LOOK_TRIES {
             let opened = match verifier {
-                None => openat(directory, name, NEW, mode),
-                Some(verifier) => self.open_marked(directory, name, verifier),
+                None => openat(directory, name, NEW, mode)
+                    .map(|file| (Descriptor::new(file, Reach::Write), rest))
+                    .map_err(Unmade::Refused),
+                Some(verifier) => self
+                    .open_marked(caller, directory, name, verifier, &attributes)
+                    .map(|file| (file, SetAttributes::default())),
             };
             match opened {
-                Ok(opened) => {
-                    let rest = SetAttributes {
-                        mode: None,
-                        // A new file already has the size zero, so only another size is a change.
-                        size: attributes.size.filter(|&size| size > 0),
-                        ..attributes
-                    };
+                Ok((opened, rest)) => {
                     let is_plain = verifier.is_none() && rest == SetAttributes::default();
-                    let opened = Descriptor::new(opened, Reach::Write);
                     let found = self.adopt(caller, spot, directory, opened, &rest)?;
                     if !(is_plain && self.syncs_names) {
                         self.join_new(&found, change);
                     }
                     return Ok(Made::New(found));
                 }
-                Err(Errno::EXIST) => match self.take_old(caller, spot, directory, file) {
-                    // A local program removed the file after the attempt to create it: try again.
-                    Err(FsError::NotFound) => {}
-                    taken => return taken,
-                },
-                Err(errno) => return Err(meaning(errno)),
+                Err(Unmade::Refused(Errno::EXIST)) => {
+                    match self.take_old(caller, spot, directory, file) {
+                        // A local program removed the file after the attempt to create it: try again.
+                        Err(FsError::NotFound) => {}
+                        taken => return taken,
+                    }
+                }
+                Err(Unmade::Refused(errno)) => return Err(meaning(errno)),
+                Err(Unmade::Attributes(error)) => return Err(error),
             }
         }
         Err(FsError::Delay)
     }
 
-    /// Creates a file with a verifier. If possible, the file gets the verifier before its name.
-    /// Then a crash in between leaves no named file without the verifier, which a retry of the
-    /// client would not recognise.
+    /// Creates a file with a verifier and attributes. If possible, the file gets both before its
+    /// name. Then a crash in between leaves no named file without the verifier, which a retry of
+    /// the client would not recognise.
     fn open_marked(
         &self,
+        caller: &Caller,
         directory: &Descriptor,
         name: &[u8],
         verifier: [u8; 8],
-    ) -> Result<OwnedFd, Errno> {
+        attributes: &SetAttributes,
+    ) -> Result<Descriptor, Unmade> {
         const UNNAMED: OFlags = OFlags::RDWR.union(OFlags::TMPFILE).union(OFlags::CLOEXEC);
         let mode = kernel_mode(FILE_MODE);
-        let unnamed = openat(directory, c".", UNNAMED, mode).and_then(|file| {
-            mark(&file, verifier)?;
+        let unnamed = openat(directory, c".", UNNAMED, mode).map_err(Unmade::Refused);
+        let unnamed = unnamed.and_then(|file| {
+            let file = Descriptor::new(file, Reach::Write);
+            self.mark(caller, &file, verifier, attributes)?;
+            self.acting.as_caller(caller).map_err(Unmade::Attributes)?;
             let own = Self::own_name(&file);
-            linkat(&self.own_descriptors, own, directory, name, AtFlags::SYMLINK_FOLLOW)?;
+            linkat(&self.own_descriptors, own, directory, name, AtFlags::SYMLINK_FOLLOW)
+                .map_err(Unmade::Refused)?;
             Ok(file)
         });
         match unnamed {
-            Ok(_) | Err(Errno::EXIST) => unnamed,
-            Err(_) => {
-                let file = openat(directory, name, NEW, mode)?;
-                mark(&file, verifier)?;
-                Ok(file)
+            Ok(_) | Err(Unmade::Refused(Errno::EXIST) | Unmade::Attributes(_)) => unnamed,
+            Err(Unmade::Refused(_)) => {
+                let file = openat(directory, name, NEW, mode).map_err(Unmade::Refused)?;
+                let file = Descriptor::new(file, Reach::Write);
+                let marked = self.mark(caller, &file, verifier, attributes);
+                if marked.is_err() && self.acting.as_caller(caller).is_ok() {
+                    // If the name cannot be removed, the client receives the error nevertheless,
+                    // and finds the file.
+                    let _ = unlinkat(directory, name, AtFlags::empty());
+                }
+                marked.map(|()| file)
             }
         }
+    }
+
+    /// Stores the verifier of an exclusive create with its file, and sets the attributes. The
+    /// attribute with the verifier comes first, because the mode may deny writing to the owner; the
+    /// times with the verifier come last, because they are times of the file.
+    fn mark(
+        &self,
+        caller: &Caller,
+        file: &Descriptor,
+        verifier: [u8; 8],
+        attributes: &SetAttributes,
+    ) -> Result<(), Unmade> {
+        let is_marked = fsetxattr(file, EXCLUSIVE, &verifier, XattrFlags::empty()).is_ok();
+        let sets_times = [attributes.accessed, attributes.modified] != [SetTime::Keep; 2];
+        if sets_times && !is_marked {
+            return Err(Unmade::Attributes(FsError::NotSupported));
+        }
+        if *attributes != SetAttributes::default() {
+            let before = self.attributes_at(file, b"").map_err(Unmade::Attributes)?;
+            self.apply(caller, file, &before, attributes).map_err(Unmade::Attributes)?;
+        }
+        if is_marked { Ok(()) } else { mark_times(file, verifier).map_err(Unmade::Refused) }
     }
 
     /// Handles a name that already exists.
@@ -194,7 +240,7 @@ impl Volume {
             && match file {
                 NewFile::Unchecked(_) => true,
                 NewFile::Guarded(_) => false,
-                NewFile::Exclusive(verifier) => {
+                NewFile::Exclusive { verifier, .. } => {
                     let file = openat(directory, name, NAME, rustix::fs::Mode::empty())
                         .map_err(meaning)?;
                     self.acting.as_server()?;
@@ -329,11 +375,8 @@ fn make_node(
     Ok(None)
 }
 
-/// Stores the verifier of an exclusive create in an attribute of its file.
-fn mark(file: &OwnedFd, verifier: [u8; 8]) -> Result<(), Errno> {
-    if fsetxattr(file, EXCLUSIVE, &verifier, XattrFlags::empty()).is_ok() {
-        return Ok(());
-    }
+/// Stores the verifier of an exclusive create in the times of its file.
+fn mark_times(file: &Descriptor, verifier: [u8; 8]) -> Result<(), Errno> {
     let (accessed, modified) = times_of(verifier);
     let timespec = |time: FileTime| Timespec { tv_sec: time.seconds, tv_nsec: 0 };
     let times =

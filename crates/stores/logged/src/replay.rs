@@ -250,12 +250,12 @@ impl<'a> Replay<'a> {
             FileType::Regular => {
                 // Create the file as its owner: a later change of the owner would destroy the
                 // create verifier, which file systems store in the times.
-                let (caller, file) = match made.exclusive {
-                    Some(verifier) => (&owner, NewFile::Exclusive(verifier)),
-                    None => (&self.caller, NewFile::Guarded(plain)),
+                let Some(verifier) = made.exclusive else {
+                    let file = NewFile::Guarded(plain);
+                    let made = self.store.create(&self.caller, place, &file).await;
+                    return made.result.map(|found| found.object);
                 };
-                let made = self.store.create(caller, place, &file).await;
-                return made.result.map(|found| found.object);
+                return self.make_exclusive(&owner, place, verifier, &made.state).await;
             }
             FileType::Directory => NewNode::Directory,
             FileType::BlockDevice => NewNode::BlockDevice(made.device),
@@ -265,6 +265,27 @@ impl<'a> Replay<'a> {
             FileType::Fifo => NewNode::Fifo,
         };
         let made = self.store.make(&self.caller, place, &node, &plain).await;
+        made.result.map(|found| found.object)
+    }
+
+    /// Creates a file with the verifier of an exclusive create.
+    async fn make_exclusive(
+        &self,
+        owner: &Caller,
+        place: Place<'_>,
+        verifier: [u8; 8],
+        state: &State,
+    ) -> Result<ObjectId, FsError> {
+        let plain = SetAttributes { mode: Some(state.mode), ..SetAttributes::default() };
+        let (accessed, modified) = (SetTime::To(state.accessed), SetTime::To(state.modified));
+        let file = |attributes| NewFile::Exclusive { verifier, attributes };
+        let timed = file(SetAttributes { accessed, modified, ..plain });
+        let made = self.store.create(owner, place, &timed).await;
+        let made = match made.result {
+            // The file system keeps the verifier in the times.
+            Err(FsError::NotSupported) => self.store.create(owner, place, &file(plain)).await,
+            Ok(_) | Err(_) => made,
+        };
         made.result.map(|found| found.object)
     }
 

@@ -48,9 +48,11 @@ impl Logged {
             },
             // A retry has found the file of an earlier call. The record of that call may not be
             // stable yet, so wait for all earlier records.
-            NewFile::Guarded(_) | NewFile::Exclusive(_) if is_old => self.journal.barrier(),
+            NewFile::Guarded(_) | NewFile::Exclusive { .. } if is_old => self.journal.barrier(),
             NewFile::Unchecked(_) | NewFile::Guarded(_) => self.add(&made(place, new, &[], None)),
-            NewFile::Exclusive(verifier) => self.add(&made(place, new, &[], Some(*verifier))),
+            NewFile::Exclusive { verifier, .. } => {
+                self.add(&made(place, new, &[], Some(*verifier)))
+            }
         }
     }
 

@@ -42,12 +42,7 @@ impl Tree {
                 tree.take_existing(caller, target, file)?;
                 return Ok(tree.found(target));
             }
-            let (attributes, verifier) = match file {
-                NewFile::Unchecked(attributes) | NewFile::Guarded(attributes) => {
-                    (*attributes, None)
-                }
-                NewFile::Exclusive(verifier) => (SetAttributes::default(), Some(*verifier)),
-            };
+            let (attributes, verifier) = file.parts();
             let body = Body::Regular { contents: Contents::default(), verifier };
             let id = tree.enter(caller, directory, place, body, FILE_MODE, &attributes)?;
             Ok(tree.found(id))
@@ -73,8 +68,8 @@ impl Tree {
                 }
                 Ok(())
             }
-            NewFile::Exclusive(wanted) if *verifier == Some(*wanted) => Ok(()),
-            NewFile::Guarded(_) | NewFile::Exclusive(_) => Err(FsError::AlreadyExists),
+            NewFile::Exclusive { verifier: wanted, .. } if *verifier == Some(*wanted) => Ok(()),
+            NewFile::Guarded(_) | NewFile::Exclusive { .. } => Err(FsError::AlreadyExists),
         }
     }
 

@@ -110,11 +110,7 @@ impl Metaserver {
     ) -> Result<Metafile, FsError> {
         let at = at(place)?;
         let directory = self.searched(caller, at.directory).await?;
-        let none = SetAttributes::default();
-        let (set, verifier) = match file {
-            NewFile::Unchecked(set) | NewFile::Guarded(set) => (set, None),
-            NewFile::Exclusive(verifier) => (&none, Some(*verifier)),
-        };
+        let (set, verifier) = file.parts();
         let mut known = self.known(&at);
         for _ in 0..TRIES {
             if let Some(there) = known.take() {
@@ -129,7 +125,7 @@ impl Metaserver {
             let content = (self.shared.options.content)().to_vec();
             let file_type = FileType::Regular;
             let device = nfs3::Device::default();
-            let new = New { file_type, mode: FILE_MODE, device, content, set, verifier };
+            let new = New { file_type, mode: FILE_MODE, device, content, set: &set, verifier };
             match self.enter(caller, &directory, &at, new).await {
                 Err(FsError::AlreadyExists) => {
                     let there = self.find_anew(&at).await?.map(|there| there.object);
@@ -167,8 +163,8 @@ impl Metaserver {
                 }
                 Ok(there)
             }
-            NewFile::Exclusive(verifier) if there.has_verifier(*verifier) => Ok(there),
-            NewFile::Guarded(_) | NewFile::Exclusive(_) => Err(FsError::AlreadyExists),
+            NewFile::Exclusive { verifier, .. } if there.has_verifier(*verifier) => Ok(there),
+            NewFile::Guarded(_) | NewFile::Exclusive { .. } => Err(FsError::AlreadyExists),
         }
     }
 

@@ -139,7 +139,7 @@ impl Striped {
         let (set, may_be_there) = match *file {
             NewFile::Unchecked(set) => (set, true),
             NewFile::Guarded(set) => (set, false),
-            NewFile::Exclusive(_) => return self.create_unsized(caller, place, file).await,
+            NewFile::Exclusive { .. } => return self.create_unsized(caller, place, file).await,
         };
         let Some(size) = set.size else { return self.create_unsized(caller, place, file).await };
         let unsized_set = SetAttributes { size: None, ..set };

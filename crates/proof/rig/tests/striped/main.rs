@@ -169,7 +169,7 @@ fn a_server_that_restarts_loses_nothing_that_was_committed() {
     let mut cluster = Cluster::new(&[Manners::Full; 2]);
     let store = cluster.start();
     let place = Place { directory: store.root(), name: name("file") };
-    let made = block_on(store.create(&superuser(), place, &NewFile::Exclusive([1; 8])));
+    let made = block_on(store.create(&superuser(), place, &NewFile::exclusive([1; 8])));
     let file = made.result.expect("the file is new").object;
     for round in 0..10_u8 {
         let written = put(&store, &file, u64::from(round) * 50, round);
@@ -227,7 +227,7 @@ fn a_call_waits_for_an_unreachable_server() {
     let store = cluster.start();
     let make = |text| {
         let place = Place { directory: store.root(), name: name(text) };
-        let made = block_on(store.create(&superuser(), place, &NewFile::Exclusive([1; 8])));
+        let made = block_on(store.create(&superuser(), place, &NewFile::exclusive([1; 8])));
         made.result.expect("the file is new").object
     };
     let [large, small, doomed] = ["large", "small", "doomed"].map(make);
@@ -263,7 +263,7 @@ fn a_superseded_metaserver_reaches_no_object() {
     let mut cluster = Cluster::new(&[Manners::Full; 2]);
     let before = cluster.start();
     let place = Place { directory: before.root(), name: name("file") };
-    let made = block_on(before.create(&superuser(), place, &NewFile::Exclusive([1; 8])));
+    let made = block_on(before.create(&superuser(), place, &NewFile::exclusive([1; 8])));
     let file = made.result.expect("the file is new").object;
     assert_eq!(try_put(&before, &file, 1), Ok(()));
     let after = cluster.start();
@@ -294,7 +294,7 @@ fn epochs_bind_only_programs_that_send_them() {
     cluster.key = EpochKey([0; 16]);
     let before = cluster.start();
     let place = Place { directory: before.root(), name: name("file") };
-    let made = block_on(before.create(&superuser(), place, &NewFile::Exclusive([1; 8])));
+    let made = block_on(before.create(&superuser(), place, &NewFile::exclusive([1; 8])));
     let file = made.result.expect("the file is new").object;
     let after = cluster.start();
     for store in [&after, &before] {

@@ -15,7 +15,7 @@ pub(super) async fn create(
     let file = match &args.how {
         How::Unchecked(attributes) => NewFile::Unchecked(convert::set_attributes(attributes)),
         How::Guarded(attributes) => NewFile::Guarded(convert::set_attributes(attributes)),
-        How::Exclusive(verifier) => NewFile::Exclusive(*verifier),
+        How::Exclusive(verifier) => NewFile::exclusive(*verifier),
     };
     let target = context.target(args.place.directory.as_bytes()).await?;
     let name = args.place.name.0;

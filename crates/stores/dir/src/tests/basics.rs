@@ -187,7 +187,7 @@ fn a_file_is_found_under_its_new_name() {
 fn an_exclusive_create_can_be_repeated() {
     for world in World::all() {
         let create = |verifier: &[u8; 8]| {
-            let file = NewFile::Exclusive(*verifier);
+            let file = NewFile::exclusive(*verifier);
             wait(world.store.create(&superuser(), world.at("a"), &file)).result
         };
         let first = create(b"verifier").expect("it is new");
@@ -222,7 +222,7 @@ fn an_exclusive_file_never_exists_without_its_verifier() {
             }
         });
         while seen.load(Ordering::Relaxed) < SIGHTS && !watcher.is_finished() {
-            let file = NewFile::Exclusive(*b"verifier");
+            let file = NewFile::exclusive(*b"verifier");
             let made = wait(world.store.create(&superuser(), world.at("a"), &file));
             made.result.expect("it can be made");
             let removed = wait(world.store.remove(&superuser(), world.at("a")));

@@ -108,7 +108,7 @@ impl Bench {
 
         row("CREATE, with a mode at most", &|| self.create("a", &NewFile::Guarded(mode)));
         row("CREATE, with more", &|| self.create("b", &NewFile::Guarded(more)));
-        row("CREATE, exclusive", &|| self.create("c", &NewFile::Exclusive(*b"verifier")));
+        row("CREATE, exclusive", &|| self.create("c", &NewFile::exclusive(*b"verifier")));
         row("CREATE of a file that is there", &|| self.create("a", &NewFile::Unchecked(none)));
         row("CREATE that cuts it", &|| self.create("a", &NewFile::Unchecked(size)));
         row("WRITE, UNSTABLE", &|| self.write("a", Stability::Unstable));

@@ -77,14 +77,14 @@ fn an_exclusive_create_can_be_repeated_after_its_file_was_lost() {
     let mut machine = Machine::new();
     let store = machine.start().expect("the log can be made");
     let place = Place { directory: store.root(), name: name("file") };
-    let file = NewFile::Exclusive(*b"verifier");
+    let file = NewFile::exclusive(*b"verifier");
     let first = block_on(store.create(&superuser(), place, &file)).result;
     let first = first.expect("the name is free").object;
     forgets_all(&mut machine);
     let store = machine.start().expect("it can be replayed");
     let again = block_on(store.create(&superuser(), place, &file)).result;
     assert_eq!(again.map(|found| found.object), Ok(first));
-    let other = NewFile::Exclusive(*b"VERIFIER");
+    let other = NewFile::exclusive(*b"VERIFIER");
     let refused = block_on(store.create(&superuser(), place, &other)).result;
     assert_eq!(refused.map(|found| found.object), Err(FsError::AlreadyExists));
 }

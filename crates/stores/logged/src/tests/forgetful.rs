@@ -524,7 +524,7 @@ impl Store for Forgetful {
         let made = block_on(self.mem.create(caller, place, file));
         let size = match file {
             NewFile::Unchecked(attributes) => attributes.size,
-            NewFile::Guarded(_) | NewFile::Exclusive(_) => None,
+            NewFile::Guarded(_) | NewFile::Exclusive { .. } => None,
         };
         self.made(place, &made, size);
         answer(made)

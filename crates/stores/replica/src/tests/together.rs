@@ -605,7 +605,7 @@ fn exclusive_creation_runs_once() {
     let create = |at: usize, verifier: u8| {
         let store = lan.at(at);
         let place = Place { directory: lan.root(), name: name("file") };
-        let how = NewFile::Exclusive([verifier; 8]);
+        let how = NewFile::exclusive([verifier; 8]);
         lan.run(store.create(&who(), place, &how)).result.map(|found| found.object)
     };
     let made = create(0, 1).expect("the name is free");

@@ -101,7 +101,7 @@ fn new_files_inherit_the_layout_policy_of_their_directory() {
     let with_size = SetAttributes { size: Some(100), ..DEFAULT };
     let files = [
         make_in(&store, directory, "file", &NewFile::Guarded(DEFAULT)),
-        make_in(&store, directory, "exclusive", &NewFile::Exclusive([7; 8])),
+        make_in(&store, directory, "exclusive", &NewFile::exclusive([7; 8])),
         make_in(&store, directory, "long", &NewFile::Unchecked(with_size)),
         make_in(&store, below, "below", &NewFile::Unchecked(DEFAULT)),
     ];
