@@ -39,10 +39,10 @@ pub use name::{Name, Step};
 pub use object::ObjectId;
 pub use store::{
     Access, Allowance, Budget, Capabilities, Capability, Changed, ClientKey, Coherence, Committed,
-    Completeness, DirectLayouts, Disturbance, Entries, Entry, ExclusiveAccess, Found, Guard,
-    LaidOut, Layout, LayoutPolicies, Linked, LocalGuard, LocalMetadata, NewFile, NewNode, Owner,
-    Page, Place, Properties, Purpose, ReadDone, Renamed, Reservations, Space, Spot, Stability,
-    Store, Target, Verifier, Wanted, WriteDone,
+    Completeness, DirectLayouts, Disturbance, Entries, Entry, ExclusiveAccess, Found, Guard, Held,
+    LaidOut, Layout, LayoutPolicies, Linked, LocalGuard, LocalMetadata, NewFile, NewNode,
+    OpenFiles, Owner, Page, Place, Properties, Purpose, ReadDone, Renamed, Reservations, Space,
+    Spot, Stability, Store, Target, Verifier, Wanted, WriteDone,
 };
 pub use turn::{NotedTurns, TURN_NOTE, TURN_NOTE_BYTES, noted_turn};
 pub use yield_now::yield_now;

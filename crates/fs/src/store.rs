@@ -1,12 +1,13 @@
 //! The trait that every store implements.
 //!
 //! The trait contains the operations that every store has. Operations that only some stores have
-//! are in the capability traits of [`capabilities`].
+//! are in the capability traits of [`capabilities`] and of the modules that it names.
 
 mod capabilities;
 mod forward;
 mod layout;
 mod listing;
+mod open_files;
 mod values;
 
 pub use capabilities::{
@@ -15,6 +16,7 @@ pub use capabilities::{
 };
 pub use layout::{ClientKey, LaidOut, Layout, Owner, Purpose, Spot};
 pub use listing::{Allowance, Budget, Entries, Entry, Page, Wanted};
+pub use open_files::{Held, OpenFiles};
 pub use values::{
     Access, Changed, Committed, Found, Linked, NewFile, NewNode, Place, Properties, ReadDone,
     Renamed, Space, Stability, Target, Verifier, WriteDone,
@@ -29,7 +31,7 @@ use crate::{Attributes, Caller, FsError, MaybeReady, Name, ObjectId, SetAttribut
 ///
 /// These rules hold for every operation:
 /// - An [`ObjectId`] identifies an object; an operation on a removed object fails with
-///   [`FsError::Stale`].
+///   [`FsError::Stale`], unless a caller keeps the object ([`OpenFiles::hold`]).
 /// - The store checks the permissions of `caller`. The layer above handles `.`, `..` and read-only
 ///   exports.
 /// - An operation that changes an object returns the attributes before and after the change. Both

@@ -15,6 +15,7 @@ mod listing;
 mod lookup;
 mod make;
 mod model;
+mod open_files;
 mod permission;
 mod remove;
 mod rename;
@@ -172,6 +173,7 @@ pub fn all_cases() -> impl Iterator<Item = &'static Case> {
         listing::CASES,
         permission::CASES,
         restart::CASES,
+        open_files::CASES,
     ];
     parts.into_iter().flatten()
 }

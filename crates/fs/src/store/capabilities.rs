@@ -1,15 +1,16 @@
 //! The capabilities of stores: operations that some stores have and others lack.
 //!
 //! A capability is a trait of its own. [`Store::capabilities`] returns the capabilities of a store,
-//! and the methods of `dyn Store` in this file call a capability, or return the result that is right
-//! for a store without the capability.
+//! and the methods of `dyn Store` call a capability, or return the result that is right for a store
+//! without the capability. The capabilities that NFS 4.1 and 4.2 need are in modules of their own:
+//! [`OpenFiles`].
 
 use core::fmt;
 
 use bytes::Bytes;
 use leasehold_base::units::FileTime;
 
-use super::{Access, Layout, Purpose, Space, Store};
+use super::{Access, Layout, OpenFiles, Purpose, Space, Store};
 use crate::{Attributes, Caller, FsError, MaybeReady, ObjectId};
 
 /// The capabilities of a store; `None` for each capability that the store lacks.
@@ -30,6 +31,8 @@ pub struct Capabilities<'a> {
     pub local_metadata: Option<&'a dyn LocalMetadata>,
     /// Space that the server may reserve for clients.
     pub reservations: Option<&'a dyn Reservations>,
+    /// Files that the store keeps after the removal of their last name.
+    pub open_files: Option<&'a dyn OpenFiles>,
 }
 
 /// The name of a capability.
@@ -47,6 +50,8 @@ pub enum Capability {
     LocalMetadata,
     /// [`Capabilities::reservations`].
     Reservations,
+    /// [`Capabilities::open_files`].
+    OpenFiles,
 }
 
 impl Capabilities<'_> {
@@ -58,6 +63,7 @@ impl Capabilities<'_> {
         layout_policies: None,
         local_metadata: None,
         reservations: None,
+        open_files: None,
     };
 
     /// Returns the names of the capabilities that the store has.
@@ -70,6 +76,7 @@ impl Capabilities<'_> {
             layout_policies,
             local_metadata,
             reservations,
+            open_files,
         } = self;
         let present = [
             (Capability::LocalGuard, local_guard.is_some()),
@@ -78,6 +85,7 @@ impl Capabilities<'_> {
             (Capability::LayoutPolicies, layout_policies.is_some()),
             (Capability::LocalMetadata, local_metadata.is_some()),
             (Capability::Reservations, reservations.is_some()),
+            (Capability::OpenFiles, open_files.is_some()),
         ];
         present.into_iter().filter_map(|(name, is_present)| is_present.then_some(name)).collect()
     }

@@ -47,9 +47,21 @@ pub(crate) fn is_elsewhere(directory: impl AsFd, name: &[u8], mount: Mount) -> b
 }
 
 impl Volume {
-    /// Returns the attributes of an open object; [`FsError::Stale`] if it has no name any more.
+    /// Returns the attributes of an open object; [`FsError::Stale`] if it has no name any more and
+    /// no client holds it.
     pub(crate) fn attributes(&self, object: &Object) -> Result<Attributes, FsError> {
-        self.attributes_of(&*object.descriptor())
+        self.attributes_by(object, &*object.descriptor())
+    }
+
+    /// Like `attributes`, by one of the object's descriptors.
+    pub(crate) fn attributes_by(
+        &self,
+        object: &Object,
+        descriptor: impl AsFd,
+    ) -> Result<Attributes, FsError> {
+        let attributes = self.attributes_at(descriptor, b"")?;
+        let is_gone = attributes.link_count == 0 && self.held.find(&object.id).is_none();
+        if is_gone { Err(FsError::Stale) } else { Ok(attributes) }
     }
 
     /// Returns the attributes of an object; closes the object if it has no name any more.

@@ -23,6 +23,7 @@ mod errors;
 mod file_system;
 mod guards;
 mod handle;
+mod held;
 mod identity;
 mod index;
 mod inside;

@@ -345,7 +345,9 @@ impl Volume {
                 if object.file_type == FileType::Directory {
                     return Err(FsError::Invalid);
                 }
-                self.attributes(object)?;
+                if self.attributes(object)?.link_count == 0 {
+                    return Err(FsError::Stale);
+                }
                 let own = Self::own_name(&*object.descriptor());
                 // Link by the path of the store's own descriptor, because a link by the descriptor
                 // itself needs a privilege.

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
     Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, Found, FsError, Guard,
-    LayoutPolicies, Linked, LocalGuard, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place,
-    Properties, ReadDone, Renamed, Reservations, SetAttributes, Space, Stability, Store, Target,
-    Wanted, Wcc, WriteDone,
+    Held, LayoutPolicies, Linked, LocalGuard, MaybeReady, Name, NewFile, NewNode, ObjectId,
+    OpenFiles, Page, Place, Properties, ReadDone, Renamed, Reservations, SetAttributes, Space,
+    Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
 
 use crate::DirStore;
@@ -121,6 +121,7 @@ impl Store for DirStore {
             layout_policies: Some(self),
             local_metadata: None,
             reservations: Some(self),
+            open_files: Some(self),
         }
     }
 
@@ -366,5 +367,12 @@ impl Reservations for DirStore {
     ) -> MaybeReady<'a, Result<Space, FsError>> {
         let room = move |object: Arc<Object>| MaybeReady::now(self.volume.room(caller, &object));
         self.on_each(*object, room, move |made_up| self.volume.room(caller, &made_up.directory))
+    }
+}
+
+impl OpenFiles for DirStore {
+    fn hold<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Held, FsError>> {
+        let hold = |object| MaybeReady::now(self.volume.hold(&object));
+        self.on_each(*object, hold, |_| Err(FsError::WrongType))
     }
 }

@@ -21,6 +21,7 @@ use crate::errors::meaning;
 use crate::file_system;
 use crate::guards::Guards;
 use crate::handle::{Handles, Tag, tag_of};
+use crate::held::HeldFiles;
 use crate::identity::{Acting, aside};
 use crate::index::{Index, Known};
 use crate::locks::Locks;
@@ -56,6 +57,7 @@ pub(crate) struct Volume {
     /// The mounts below the root.
     mounts: Mounts,
     pub(crate) descriptors: Descriptors,
+    pub(crate) held: HeldFiles,
     /// The kernel's directory that lists the descriptors of this process.
     pub(crate) own_descriptors: OwnedFd,
     pub(crate) locks: Locks,
@@ -140,6 +142,7 @@ impl Volume {
             placeholders: Placeholders::default(),
             mounts: Mounts::new(&link_of(&own_descriptors, &root).unwrap_or_default()),
             descriptors: Descriptors::new(descriptors_max),
+            held: HeldFiles::new(descriptors_max),
             guards: Guards::new(descriptors_max / 4),
             own_descriptors,
             syncs: Arc::new(Syncs::new(durability, Arc::clone(&blocking), syncer, verifier)),
@@ -190,7 +193,7 @@ impl Volume {
         if *id == self.root.id {
             return Some(Arc::clone(&self.root));
         }
-        self.descriptors.by_id(id)
+        self.descriptors.by_id(id).or_else(|| self.held.find(id))
     }
 
     /// Returns the object with an inode number that the caller read after `moment`, if the object
@@ -296,6 +299,9 @@ impl Volume {
         if id == self.root.id {
             return Arc::clone(&self.root);
         }
+        if let Some(held) = self.held.find(&id) {
+            return held;
+        }
         let object = Object::new(id, seen.file_id.0, seen.file_type, descriptor);
         self.descriptors.insert(object)
     }
@@ -338,7 +344,9 @@ impl Volume {
         // NONBLOCK makes the open fail instead of waiting if another program holds a lease on the
         // file.
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let opened = if self.index.is_none() {
+        // Not every file system opens a file without a name by its handle.
+        let by_handle = self.index.is_none() && self.held.find(&object.id).is_none();
+        let opened = if by_handle {
             let root = self.root.descriptor();
             let handle = self.handles.kernels(&object.id).ok_or(FsError::BadHandle)?;
             sys::open_by_handle(root.as_fd(), self.handles.kind(), &handle, flags)

@@ -41,7 +41,7 @@ impl Volume {
         let mut change = self.syncs.begin();
         let verifier = change.verifier();
         let held = self.locks.one(&object.id);
-        let before = match self.attributes_of(&*descriptor) {
+        let before = match self.attributes_by(object, &*descriptor) {
             Ok(before) => before,
             Err(error) => return MaybeReady::now(Changed::failed(error)),
         };

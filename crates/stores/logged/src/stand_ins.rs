@@ -188,6 +188,7 @@ impl Store for StandIns {
             layout_policies: None,
             local_metadata: None,
             reservations: below.reservations.map(|_| self as &dyn Reservations),
+            open_files: None,
         }
     }
 

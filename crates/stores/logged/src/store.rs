@@ -144,6 +144,8 @@ impl Store for Logged {
             layout_policies: None,
             local_metadata: None,
             reservations: below.reservations.map(|_| self as &dyn Reservations),
+            // The records of a removed file would recreate it at a replay.
+            open_files: None,
         }
     }
 

@@ -8,6 +8,7 @@
 mod attributes;
 mod contents;
 mod data;
+mod holds;
 mod listing;
 mod names;
 mod node;
@@ -17,15 +18,15 @@ mod tests;
 mod tree;
 
 use core::time::Duration;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileSystemId, FileTime};
 use leasehold_fs::{
     Access, Attributes, Budget, Caller, Capabilities, Changed, Coherence, Committed,
-    ExclusiveAccess, Found, FsError, Guard, LayoutPolicies, Linked, MaybeReady, Name, NewFile,
-    NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes, Space, Stability,
-    Store, Target, Wanted, WriteDone, permission,
+    ExclusiveAccess, Found, FsError, Guard, Held, LayoutPolicies, Linked, MaybeReady, Name,
+    NewFile, NewNode, ObjectId, OpenFiles, Page, Place, Properties, ReadDone, Renamed,
+    SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone, permission,
 };
 
 use crate::node::Body;
@@ -65,13 +66,13 @@ impl Default for Config {
 
 /// A store in memory. Its root belongs to the superuser.
 #[derive(Debug)]
-pub struct MemStore(Mutex<Tree>);
+pub struct MemStore(Arc<Mutex<Tree>>);
 
 impl MemStore {
     /// Creates an empty store, at the start of 1970.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self(Mutex::new(Tree::new(config)))
+        Self(Arc::new(Mutex::new(Tree::new(config))))
     }
 
     /// Sets the time. Changes receive this time, or a later one if necessary, so that each change
@@ -146,6 +147,7 @@ impl Store for MemStore {
             layout_policies: Some(self),
             local_metadata: None,
             reservations: None,
+            open_files: Some(self),
         }
     }
 
@@ -345,5 +347,20 @@ impl LayoutPolicies for MemStore {
     ) -> MaybeReady<'a, Result<(), FsError>> {
         let mut tree = self.tree();
         MaybeReady::now(tree.resolve(object).map(|id| tree.node_mut(id).layout = Some(policy)))
+    }
+}
+
+impl OpenFiles for MemStore {
+    fn hold<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Held, FsError>> {
+        let hold = self.tree().hold(object);
+        let tree = Arc::clone(&self.0);
+        MaybeReady::now(hold.map(|hold| {
+            Held::until(move || {
+                // If an operation has panicked, no operation uses the store any more.
+                if let Ok(mut tree) = tree.lock() {
+                    tree.release(&hold);
+                }
+            })
+        }))
     }
 }

@@ -226,7 +226,8 @@ impl Tree {
             return;
         }
         self.node_mut(target).link_count -= 1;
-        if self.node(target).link_count == 0 {
+        let node = self.node(target);
+        if node.link_count == 0 && node.holds == 0 {
             self.forget(target);
         } else {
             self.touch(target, stamp, false);
@@ -252,7 +253,11 @@ impl Tree {
             if tree.is_directory(target) {
                 return Err(FsError::Invalid);
             }
-            if tree.node(target).link_count == LINK_MAX {
+            let link_count = tree.node(target).link_count;
+            if link_count == 0 {
+                return Err(FsError::Stale);
+            }
+            if link_count == LINK_MAX {
                 return Err(FsError::TooManyLinks);
             }
             let stamp = tree.stamp();

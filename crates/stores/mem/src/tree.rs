@@ -73,12 +73,18 @@ impl Tree {
         self.last_stamp
     }
 
+    /// Returns the number of crashes so far.
+    pub(crate) const fn crash_count(&self) -> u64 {
+        self.crash_count
+    }
+
     pub(crate) fn verifier(&self) -> Verifier {
         Verifier(self.crash_count.to_be_bytes())
     }
 
     pub(crate) fn crash(&mut self) {
         self.crash_count += 1;
+        self.drop_holds();
         let mut used_blocks = 0;
         for node in self.nodes.values_mut() {
             if let Body::Regular { contents, .. } = &mut node.body {
@@ -232,6 +238,7 @@ impl Tree {
             times: Times { accessed: stamp, modified: stamp, changed: stamp },
             stable_times: None,
             layout: None,
+            holds: 0,
             body,
         };
         self.next_generation += 1;
@@ -296,7 +303,11 @@ impl Tree {
             }
         }
         let counted = self.nodes.iter().map(|(id, node)| (*id, node.link_count));
-        assert_eq!(link_counts, counted.collect(), "link counts");
+        let is_named = |(_, link_count): &(FileId, u32)| *link_count > 0;
+        assert_eq!(link_counts, counted.filter(is_named).collect(), "link counts");
+        for (id, node) in &self.nodes {
+            assert!(node.link_count > 0 || node.holds > 0, "{id:?} without a name or a hold");
+        }
         let used: u64 = self.nodes.values().map(Node::block_count).sum();
         assert_eq!(self.used_blocks, used, "used blocks");
         for node in self.nodes.values() {

@@ -12,7 +12,11 @@ fn subject() -> Subject {
         Arc::new(MemStore::new(Config { file_system: FileSystemId(7), ..Config::default() }));
     let (clock, restarted) = (Arc::clone(&store), Arc::clone(&store));
     Subject {
-        capabilities: vec![Capability::Coherence, Capability::LayoutPolicies],
+        capabilities: vec![
+            Capability::Coherence,
+            Capability::LayoutPolicies,
+            Capability::OpenFiles,
+        ],
         restart: Some(Box::new(move || {
             restarted.crash();
             restarted.check();

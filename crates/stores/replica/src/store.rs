@@ -293,6 +293,7 @@ impl Store for Metaserver {
             layout_policies: None,
             local_metadata: None,
             reservations: None,
+            open_files: None,
         }
     }
 

@@ -34,6 +34,7 @@ mod flow_controlled_iod;
 mod full;
 mod gone;
 mod health;
+mod held;
 mod iod;
 mod layout_policy;
 mod leftovers;
@@ -71,6 +72,7 @@ use siphasher::sip::SipHasher24;
 use crate::file::FileTable;
 use crate::full::Full;
 use crate::health::Health;
+use crate::held::HeldFiles;
 use crate::maintenance::Maintenance;
 use crate::metafile::{Behind, Change, Head, WIDTH_MAX};
 use crate::pending_creates::PendingCreates;
@@ -185,6 +187,7 @@ pub struct Striped {
     upkeep: Maintenance,
     /// The pending removals: objects of removed files that an iod has not removed yet.
     removals: Removals,
+    held: Arc<HeldFiles>,
     full: Full,
     health: Health,
     /// The number of files that depend on each rolled-back iod, as the last walk counted them.
@@ -260,6 +263,7 @@ impl Striped {
             put_off,
             upkeep,
             removals,
+            held: Arc::default(),
             full: Full::default(),
             health: Health::default(),
             needed: Mutex::default(),

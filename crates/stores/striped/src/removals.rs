@@ -288,8 +288,10 @@ impl Striped {
     /// Records on stable storage that the metaserver has stopped in an orderly way, if the list of
     /// removals is complete. The caller must have stopped serving calls.
     pub async fn end_removals(&self) {
+        self.purge_ended().await;
         let is_complete = self.removals.under_way.load(Ordering::Acquire) == 0
-            && !self.removals.is_incomplete.load(Ordering::Relaxed);
+            && !self.removals.is_incomplete.load(Ordering::Relaxed)
+            && !self.held.has_unlinked();
         if let (true, Some(ledger)) = (is_complete, self.removals.ledger.get()) {
             // Ignore an error: without the record the next start searches all names.
             let _ = ledger.append(vec![ENDED.to_vec()], true).await;
@@ -355,6 +357,7 @@ impl Striped {
     /// Removes the listed objects on the reachable iods; returns `None` if the list is empty. If an
     /// iod refuses a removal, the rest of its removals wait for the next attempt.
     pub async fn finish_removals(&self) -> Option<Removed> {
+        self.purge_ended().await;
         let waiting = self.removals.waiting(|waiting| waiting.clone());
         if waiting.is_empty() {
             return None;

@@ -24,7 +24,8 @@
 //!    removes these objects only with exclusive access to the file.
 //! 6. The search examines each object again before its removal. An object that has changed since
 //!    the list is in use by a writer, so the search spares it.
-//! 7. The walk may miss a file name whose removal is not yet on stable storage, so that a crash
+//! 7. A held file without a name (`held`) still uses its objects, so the search spares them.
+//! 8. The walk may miss a file name whose removal is not yet on stable storage, so that a crash
 //!    restores the name. Therefore the caller must sync the directory of names before it removes
 //!    objects.
 
@@ -309,7 +310,9 @@ impl Striped {
                 break;
             }
         }
-        let OfFiles { listed, small } = walk.visitor;
+        let OfFiles { mut listed, small } = walk.visitor;
+        let held = self.names_of_held().await;
+        listed.retain(|object| !held.contains(&object) && !held.contains(&object.second()));
         let iods: Vec<&dyn Iod> = self.iods.iter().map(|iod| &**iod).collect();
         Ok(Found { leftovers: listed.measured(&iods).await, small })
     }
@@ -344,8 +347,12 @@ impl Striped {
     /// each iod. The caller must have synced all names after the search.
     pub async fn remove_found(&self, found: &Found) -> Vec<u64> {
         let Found { leftovers, small } = found;
+        // A file that loses its last name after this query had the name during both walks.
+        let held = self.names_of_held().await;
         let removed = self.iods.iter().zip(&leftovers.iods).map(async |(iod, left)| {
             let objects = left.iter().flat_map(|left| &left.objects);
+            let objects = objects
+                .filter(|(object, _)| !held.contains(object) && !held.contains(&object.second()));
             let removed = objects.map(|(object, extent)| {
                 let first = small.get(object).or_else(|| small.get(&object.second()));
                 self.remove_leftover(&**iod, *object, extent, first)

@@ -9,17 +9,18 @@ use futures_util::{StreamExt as _, stream};
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
     Access, Attributes, Budget, Caller, Capabilities, Changed, Coherence, Committed, Completeness,
-    DirectLayouts, Entries, Entry, ExclusiveAccess, FileType, Found, FsError, Guard, Layout,
-    Linked, LocalMetadata, MaybeReady, Name, NewFile, NewNode, ObjectId, Page, Place, Properties,
-    Purpose, ReadDone, Renamed, Reservations, SetAttributes, SetTime, Space, Stability, Store,
-    Wanted, Wcc, WriteDone, forward_store,
+    DirectLayouts, Entries, Entry, ExclusiveAccess, FileType, Found, FsError, Guard, Held, Layout,
+    Linked, LocalMetadata, MaybeReady, Name, NewFile, NewNode, ObjectId, OpenFiles, Page, Place,
+    Properties, Purpose, ReadDone, Renamed, Reservations, SetAttributes, SetTime, Space, Stability,
+    Store, Wanted, Wcc, WriteDone, forward_store,
 };
 
 use crate::Striped;
 use crate::file::Data;
 use crate::gone::ATTEMPTS;
+use crate::held::Doomed;
 use crate::iod::Room;
-use crate::metafile::{HEAD_BYTES, Head};
+use crate::metafile::HEAD_BYTES;
 use crate::pending_creates::Asked;
 use crate::visible::superuser;
 
@@ -75,27 +76,21 @@ impl Striped {
     /// Returns the file that has this name, with its metafile header, if a removal of the name may
     /// remove the file. The caller reads the header before the removal, because the header is gone
     /// afterwards.
-    async fn doomed(&self, caller: &Caller, place: Place<'_>) -> Option<(ObjectId, Head)> {
+    async fn doomed(&self, caller: &Caller, place: Place<'_>) -> Option<Doomed> {
         let found = self.names.lookup(caller, &place.directory, place.name).await.ok()?;
         let Attributes { file_type, size, .. } = found.attributes;
+        // A client that holds the file may write data after the removal.
+        let is_held = self.held.contains(&self.names.identity(&found.object));
         // Do not exclude a file with several names: another call may remove the other names before
         // this call removes its name.
-        if file_type != FileType::Regular || size == 0 {
+        if file_type != FileType::Regular || (size == 0 && !is_held) {
             return None;
         }
         // If the header cannot be read, the objects of the file become leftovers, which a search
         // removes later.
-        let head = self.head(&found.object).await.ok()??;
-        Some((found.object, head))
-    }
-
-    /// Removes the data of a file, if the file has lost its last name.
-    async fn purge_if_gone(&self, doomed: Option<(ObjectId, Head)>) {
-        if let Some((object, head)) = doomed
-            && self.is_gone(&object).await
-        {
-            self.purge(&object, head).await;
-        }
+        let head = self.head(&found.object).await.ok().flatten();
+        let (object, file) = (found.object, self.file(&found.object));
+        (head.is_some() || is_held).then_some(Doomed { object, file, head })
     }
 
     /// Renames a file or directory. Also records it for a walk over all names that is in progress
@@ -490,6 +485,10 @@ impl Store for Striped {
             layout_policies: None,
             local_metadata: Some(self),
             reservations: Some(self),
+            open_files: names
+                .open_files
+                .filter(|_| !self.options.shared)
+                .map(|_| self as &dyn OpenFiles),
         }
     }
 
@@ -762,5 +761,11 @@ impl Reservations for Striped {
         object: &'a ObjectId,
     ) -> MaybeReady<'a, Result<Space, FsError>> {
         MaybeReady::later(self.looked_for_promise(caller, object))
+    }
+}
+
+impl OpenFiles for Striped {
+    fn hold<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Held, FsError>> {
+        MaybeReady::later(self.hold_file(object))
     }
 }

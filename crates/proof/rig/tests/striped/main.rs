@@ -121,6 +121,7 @@ fn subject(manners: &[Manners]) -> Subject {
             Capability::DirectLayouts,
             Capability::LocalMetadata,
             Capability::Reservations,
+            Capability::OpenFiles,
         ],
         files_are_its_own: false,
         restart: Some(Box::new(move || {

@@ -52,7 +52,10 @@ fn subject(with_leases: bool) -> Subject {
     let store = Arc::new(MemStore::default());
     let behind = Arc::<MemStore>::clone(&store);
     let gate: Arc<dyn Store> = Arc::new(LeasedStore::new(behind, ExportId(1), leases, by));
-    Subject::of_every_user(gate, move |now| store.set_now(now))
+    Subject {
+        capabilities: vec![Capability::OpenFiles],
+        ..Subject::of_every_user(gate, move |now| store.set_now(now))
+    }
 }
 
 #[test]
@@ -61,7 +64,11 @@ fn gate_keeps_every_promise_of_a_store() {
         let store = Arc::new(MemStore::default());
         let behind = Arc::<MemStore>::clone(&store);
         Subject {
-            capabilities: vec![Capability::Coherence, Capability::LayoutPolicies],
+            capabilities: vec![
+                Capability::Coherence,
+                Capability::LayoutPolicies,
+                Capability::OpenFiles,
+            ],
             ..Subject::of_every_user(behind, move |now| store.set_now(now))
         }
     };

@@ -5,9 +5,9 @@ use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
     Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, Entries, Entry, Found,
-    FsError, Guard, LayoutPolicies, Linked, LocalGuard, MaybeReady, Name, NewFile, NewNode,
-    ObjectId, Page, Place, Properties, ReadDone, Renamed, Reservations, SetAttributes, Space,
-    Stability, Store, Target, Wanted, WriteDone,
+    FsError, Guard, Held, LayoutPolicies, Linked, LocalGuard, MaybeReady, Name, NewFile, NewNode,
+    ObjectId, OpenFiles, Page, Place, Properties, ReadDone, Renamed, Reservations, SetAttributes,
+    Space, Stability, Store, Target, Wanted, WriteDone,
 };
 
 use super::{Crossing, Side};
@@ -96,6 +96,7 @@ impl Store for Crossing {
             layout_policies: Some(self),
             local_metadata: None,
             reservations: Some(self),
+            open_files: Some(self),
         }
     }
 
@@ -307,5 +308,19 @@ impl Reservations for Crossing {
         object: &'a ObjectId,
     ) -> MaybeReady<'a, Result<Space, FsError>> {
         on!(self, *object, |store| store.reservable_space(caller, object))
+    }
+}
+
+impl OpenFiles for Crossing {
+    fn hold<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Held, FsError>> {
+        if tag_of(object).is_none() {
+            return self.shared.root.hold(object);
+        }
+        MaybeReady::later(async move {
+            let side = self.side(object).await?;
+            let held = side.store().hold(object).await?;
+            // The file system below stays open as long as a client holds one of its files.
+            Ok(Held::until(move || drop((held, side))))
+        })
     }
 }

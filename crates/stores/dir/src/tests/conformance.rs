@@ -95,6 +95,7 @@ fn subject(directory: &TempDir, owner: Caller, how: How) -> Subject {
             Capability::LocalGuard,
             Capability::LayoutPolicies,
             Capability::Reservations,
+            Capability::OpenFiles,
         ],
         owner,
         other: acts_as_caller.then(|| user(2000)),

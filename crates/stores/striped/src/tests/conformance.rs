@@ -21,6 +21,7 @@ fn subject(copies: u16) -> Subject {
             Capability::DirectLayouts,
             Capability::LocalMetadata,
             Capability::Reservations,
+            Capability::OpenFiles,
         ],
         files_are_its_own: false,
         restart: Some(Box::new(move || {
