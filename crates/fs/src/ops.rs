@@ -19,6 +19,7 @@ mod rename;
 mod setattr;
 mod space;
 mod write;
+mod xattrs;
 
 pub use access::access;
 pub use commit::commit;
@@ -35,6 +36,7 @@ pub use rename::rename;
 pub use setattr::setattr;
 pub use space::space;
 pub use write::write;
+pub use xattrs::{list_xattrs, remove_xattr, set_xattr, xattr};
 
 use crate::{
     Attributes, Changed, Export, FileType, FsError, NO_USER, ObjectId, Place, Request,

@@ -4,6 +4,7 @@
 //! are in the capability traits of [`capabilities`] and of the modules that it names.
 
 mod capabilities;
+mod extended_attributes;
 mod forward;
 mod layout;
 mod listing;
@@ -13,6 +14,9 @@ mod values;
 pub use capabilities::{
     Capabilities, Capability, Coherence, Completeness, DirectLayouts, Disturbance, ExclusiveAccess,
     Guard, LayoutPolicies, LocalGuard, LocalMetadata, Reservations,
+};
+pub use extended_attributes::{
+    ExtendedAttributes, SetXattr, XATTR_BYTES_MAX, XattrName, XattrPage,
 };
 pub use layout::{ClientKey, LaidOut, Layout, Owner, Purpose, Spot};
 pub use listing::{Allowance, Budget, Entries, Entry, Page, Wanted};

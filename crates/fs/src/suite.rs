@@ -23,6 +23,7 @@ mod restart;
 mod times;
 mod waiting;
 mod world;
+mod xattrs;
 
 use core::future::Future;
 use core::pin::Pin;
@@ -174,6 +175,7 @@ pub fn all_cases() -> impl Iterator<Item = &'static Case> {
         permission::CASES,
         restart::CASES,
         open_files::CASES,
+        xattrs::CASES,
     ];
     parts.into_iter().flatten()
 }

@@ -3,14 +3,14 @@
 //! A capability is a trait of its own. [`Store::capabilities`] returns the capabilities of a store,
 //! and the methods of `dyn Store` call a capability, or return the result that is right for a store
 //! without the capability. The capabilities that NFS 4.1 and 4.2 need are in modules of their own:
-//! [`OpenFiles`].
+//! [`OpenFiles`] and [`ExtendedAttributes`].
 
 use core::fmt;
 
 use bytes::Bytes;
 use leasehold_base::units::FileTime;
 
-use super::{Access, Layout, OpenFiles, Purpose, Space, Store};
+use super::{Access, ExtendedAttributes, Layout, OpenFiles, Purpose, Space, Store};
 use crate::{Attributes, Caller, FsError, MaybeReady, ObjectId};
 
 /// The capabilities of a store; `None` for each capability that the store lacks.
@@ -33,6 +33,8 @@ pub struct Capabilities<'a> {
     pub reservations: Option<&'a dyn Reservations>,
     /// Files that the store keeps after the removal of their last name.
     pub open_files: Option<&'a dyn OpenFiles>,
+    /// Extended attributes.
+    pub extended_attributes: Option<&'a dyn ExtendedAttributes>,
 }
 
 /// The name of a capability.
@@ -52,6 +54,8 @@ pub enum Capability {
     Reservations,
     /// [`Capabilities::open_files`].
     OpenFiles,
+    /// [`Capabilities::extended_attributes`].
+    ExtendedAttributes,
 }
 
 impl Capabilities<'_> {
@@ -64,6 +68,7 @@ impl Capabilities<'_> {
         local_metadata: None,
         reservations: None,
         open_files: None,
+        extended_attributes: None,
     };
 
     /// Returns the names of the capabilities that the store has.
@@ -77,6 +82,7 @@ impl Capabilities<'_> {
             local_metadata,
             reservations,
             open_files,
+            extended_attributes,
         } = self;
         let present = [
             (Capability::LocalGuard, local_guard.is_some()),
@@ -86,6 +92,7 @@ impl Capabilities<'_> {
             (Capability::LocalMetadata, local_metadata.is_some()),
             (Capability::Reservations, reservations.is_some()),
             (Capability::OpenFiles, open_files.is_some()),
+            (Capability::ExtendedAttributes, extended_attributes.is_some()),
         ];
         present.into_iter().filter_map(|(name, is_present)| is_present.then_some(name)).collect()
     }

@@ -19,7 +19,7 @@ impl Allowance {
 
     /// Subtracts the cost of an entry. Returns false and subtracts nothing if the entry does not
     /// fit.
-    fn take(&mut self, name_bytes: usize) -> bool {
+    pub(super) fn take(&mut self, name_bytes: usize) -> bool {
         let name_bytes = u32::try_from(name_bytes.next_multiple_of(4)).unwrap_or(u32::MAX);
         let cost = self.entry_bytes.saturating_add(name_bytes);
         let fits = cost <= self.bytes;

@@ -17,6 +17,7 @@
 mod asks;
 mod data;
 mod names;
+mod nfs42;
 mod store;
 #[cfg(test)]
 mod tests;

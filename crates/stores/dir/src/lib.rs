@@ -48,6 +48,7 @@ mod tests;
 mod unsettled;
 mod volume;
 mod write;
+mod xattrs;
 
 use std::fmt;
 use std::path::Path;

@@ -68,7 +68,7 @@ impl Volume {
 
     /// Returns the caller's rights: from the mode bits if they are sufficient, otherwise from the
     /// kernel.
-    fn rights(
+    pub(crate) fn rights(
         &self,
         caller: &Caller,
         object: &Object,

@@ -49,7 +49,7 @@ impl Failure for Linked {
 impl DirStore {
     /// Runs an operation on an object: immediately if the object can be opened now, otherwise after
     /// a search. An operation on a placeholder fails.
-    fn on<'a, T: Failure + Send + 'a>(
+    pub(crate) fn on<'a, T: Failure + Send + 'a>(
         &'a self,
         id: ObjectId,
         operation: impl FnOnce(Arc<Object>) -> MaybeReady<'a, T> + Send + 'a,
@@ -67,7 +67,7 @@ impl DirStore {
     }
 
     /// Like `on`, for an operation that placeholders support too.
-    fn on_each<'a, T: Failure + Send + 'a>(
+    pub(crate) fn on_each<'a, T: Failure + Send + 'a>(
         &'a self,
         id: ObjectId,
         operation: impl FnOnce(Arc<Object>) -> MaybeReady<'a, T> + Send + 'a,
@@ -122,6 +122,7 @@ impl Store for DirStore {
             local_metadata: None,
             reservations: Some(self),
             open_files: Some(self),
+            extended_attributes: Some(self),
         }
     }
 

@@ -189,6 +189,7 @@ impl Store for StandIns {
             local_metadata: None,
             reservations: below.reservations.map(|_| self as &dyn Reservations),
             open_files: None,
+            extended_attributes: None,
         }
     }
 

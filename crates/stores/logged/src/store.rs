@@ -146,6 +146,8 @@ impl Store for Logged {
             reservations: below.reservations.map(|_| self as &dyn Reservations),
             // The records of a removed file would recreate it at a replay.
             open_files: None,
+            // The log has no records of changes of extended attributes.
+            extended_attributes: None,
         }
     }
 

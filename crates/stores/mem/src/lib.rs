@@ -16,6 +16,7 @@ mod rename;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod xattrs;
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -148,6 +149,7 @@ impl Store for MemStore {
             local_metadata: None,
             reservations: None,
             open_files: Some(self),
+            extended_attributes: Some(self),
         }
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct Node {
     pub(crate) stable_times: Option<Times>,
     /// The data layout of the file, in the encoding of another store.
     pub(crate) layout: Option<Bytes>,
+    /// The extended attributes.
+    pub(crate) xattrs: BTreeMap<Vec<u8>, Bytes>,
     /// The number of holds that keep the object after its last name is removed.
     pub(crate) holds: u32,
     pub(crate) body: Body,

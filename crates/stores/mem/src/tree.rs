@@ -238,6 +238,7 @@ impl Tree {
             times: Times { accessed: stamp, modified: stamp, changed: stamp },
             stable_times: None,
             layout: None,
+            xattrs: BTreeMap::new(),
             holds: 0,
             body,
         };

@@ -16,6 +16,7 @@ fn subject() -> Subject {
             Capability::Coherence,
             Capability::LayoutPolicies,
             Capability::OpenFiles,
+            Capability::ExtendedAttributes,
         ],
         restart: Some(Box::new(move || {
             restarted.crash();

@@ -294,6 +294,7 @@ impl Store for Metaserver {
             local_metadata: None,
             reservations: None,
             open_files: None,
+            extended_attributes: None,
         }
     }
 

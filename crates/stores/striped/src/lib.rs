@@ -58,6 +58,7 @@ mod tests;
 mod verified_iod;
 mod visible;
 mod walk;
+mod xattrs;
 
 use core::hash::Hasher as _;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -9,10 +9,10 @@ use futures_util::{StreamExt as _, stream};
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
     Access, Attributes, Budget, Caller, Capabilities, Changed, Coherence, Committed, Completeness,
-    DirectLayouts, Entries, Entry, ExclusiveAccess, FileType, Found, FsError, Guard, Held, Layout,
-    Linked, LocalMetadata, MaybeReady, Name, NewFile, NewNode, ObjectId, OpenFiles, Page, Place,
-    Properties, Purpose, ReadDone, Renamed, Reservations, SetAttributes, SetTime, Space, Stability,
-    Store, Wanted, Wcc, WriteDone, forward_store,
+    DirectLayouts, Entries, Entry, ExclusiveAccess, ExtendedAttributes, FileType, Found, FsError,
+    Guard, Held, Layout, Linked, LocalMetadata, MaybeReady, Name, NewFile, NewNode, ObjectId,
+    OpenFiles, Page, Place, Properties, Purpose, ReadDone, Renamed, Reservations, SetAttributes,
+    SetTime, Space, Stability, Store, Wanted, Wcc, WriteDone, forward_store,
 };
 
 use crate::Striped;
@@ -489,6 +489,7 @@ impl Store for Striped {
                 .open_files
                 .filter(|_| !self.options.shared)
                 .map(|_| self as &dyn OpenFiles),
+            extended_attributes: names.extended_attributes.map(|_| self as &dyn ExtendedAttributes),
         }
     }
 

@@ -122,6 +122,7 @@ fn subject(manners: &[Manners]) -> Subject {
             Capability::LocalMetadata,
             Capability::Reservations,
             Capability::OpenFiles,
+            Capability::ExtendedAttributes,
         ],
         files_are_its_own: false,
         restart: Some(Box::new(move || {

@@ -17,7 +17,7 @@ use crate::room::{ROUNDS_MAX, Whose};
 use crate::writing::Alone;
 
 impl LeasedStore {
-    async fn first(&self, id: &ObjectId, access: Turns) -> Result<Held, FsError> {
+    pub(super) async fn first(&self, id: &ObjectId, access: Turns) -> Result<Held, FsError> {
         self.hold(Use { id: *id, access, place: Some(place::FIRST) }).await
     }
 
@@ -124,18 +124,7 @@ impl LeasedStore {
         changes: &SetAttributes,
         guard: Option<FileTime>,
     ) -> Changed<()> {
-        let mut held = match self.first(id, Turns::Write).await {
-            Ok(held) => held,
-            Err(error) => return Changed::failed(error),
-        };
-        let _alone = match self.alone(&mut held).await {
-            Ok(alone) => alone,
-            Err(error) => return Changed::failed(error),
-        };
-        let changed = self.store.setattr(caller, id, changes, guard).await;
-        self.settle(&held, changed.result.is_ok(), changed.wcc.after).await;
-        self.guard_again(&held);
-        changed
+        self.change_object(id, || self.store.setattr(caller, id, changes, guard)).await
     }
 
     /// Returns the layout of a file for a client that holds a lease on it.

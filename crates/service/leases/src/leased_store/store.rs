@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, DirectLayouts, Found,
-    FsError, Held, Layout, Linked, MaybeReady, Name, NewFile, NewNode, ObjectId, OpenFiles, Page,
-    Place, Purpose, ReadDone, Renamed, SetAttributes, Stability, Store, Target, Wanted, WriteDone,
-    forward_store,
+    Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, DirectLayouts,
+    ExtendedAttributes, Found, FsError, Layout, Linked, MaybeReady, Name, NewFile, NewNode,
+    ObjectId, OpenFiles, Page, Place, Purpose, ReadDone, Renamed, SetAttributes, Stability, Store,
+    Target, Wanted, WriteDone, forward_store,
 };
 
 use super::LeasedStore;
@@ -26,6 +26,7 @@ impl Store for LeasedStore {
             local_metadata: None,
             reservations: None,
             open_files: below.open_files.map(|_| self as &dyn OpenFiles),
+            extended_attributes: below.extended_attributes.map(|_| self as &dyn ExtendedAttributes),
         }
     }
 
@@ -180,11 +181,5 @@ impl DirectLayouts for LeasedStore {
 
     fn recall_layout<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<(), FsError>> {
         MaybeReady::later(self.end_layout(object))
-    }
-}
-
-impl OpenFiles for LeasedStore {
-    fn hold<'a>(&'a self, object: &'a ObjectId) -> MaybeReady<'a, Result<Held, FsError>> {
-        self.store.hold(object)
     }
 }

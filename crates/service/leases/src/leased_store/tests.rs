@@ -53,7 +53,7 @@ fn subject(with_leases: bool) -> Subject {
     let behind = Arc::<MemStore>::clone(&store);
     let gate: Arc<dyn Store> = Arc::new(LeasedStore::new(behind, ExportId(1), leases, by));
     Subject {
-        capabilities: vec![Capability::OpenFiles],
+        capabilities: vec![Capability::OpenFiles, Capability::ExtendedAttributes],
         ..Subject::of_every_user(gate, move |now| store.set_now(now))
     }
 }
@@ -68,6 +68,7 @@ fn gate_keeps_every_promise_of_a_store() {
                 Capability::Coherence,
                 Capability::LayoutPolicies,
                 Capability::OpenFiles,
+                Capability::ExtendedAttributes,
             ],
             ..Subject::of_every_user(behind, move |now| store.set_now(now))
         }

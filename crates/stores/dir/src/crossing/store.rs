@@ -4,10 +4,11 @@
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, Entries, Entry, Found,
-    FsError, Guard, Held, LayoutPolicies, Linked, LocalGuard, MaybeReady, Name, NewFile, NewNode,
-    ObjectId, OpenFiles, Page, Place, Properties, ReadDone, Renamed, Reservations, SetAttributes,
-    Space, Stability, Store, Target, Wanted, WriteDone,
+    Access, Allowance, Attributes, Budget, Caller, Capabilities, Changed, Committed, Entries,
+    Entry, ExtendedAttributes, Found, FsError, Guard, Held, LayoutPolicies, Linked, LocalGuard,
+    MaybeReady, Name, NewFile, NewNode, ObjectId, OpenFiles, Page, Place, Properties, ReadDone,
+    Renamed, Reservations, SetAttributes, SetXattr, Space, Stability, Store, Target, Wanted,
+    WriteDone, XattrName, XattrPage,
 };
 
 use super::{Crossing, Side};
@@ -97,6 +98,7 @@ impl Store for Crossing {
             local_metadata: None,
             reservations: Some(self),
             open_files: Some(self),
+            extended_attributes: Some(self),
         }
     }
 
@@ -322,5 +324,46 @@ impl OpenFiles for Crossing {
             // The file system below stays open as long as a client holds one of its files.
             Ok(Held::until(move || drop((held, side))))
         })
+    }
+}
+
+impl ExtendedAttributes for Crossing {
+    fn xattr<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        name: XattrName<'a>,
+    ) -> MaybeReady<'a, Result<Bytes, FsError>> {
+        on!(self, *object, |store| store.xattr(caller, object, name))
+    }
+
+    fn set_xattr<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        name: XattrName<'a>,
+        value: Bytes,
+        how: SetXattr,
+    ) -> MaybeReady<'a, Changed<()>> {
+        on!(self, *object, |store| store.set_xattr(caller, object, name, value, how))
+    }
+
+    fn list_xattrs<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        cookie: Cookie,
+        allowance: Allowance,
+    ) -> MaybeReady<'a, Result<XattrPage, FsError>> {
+        on!(self, *object, |store| store.list_xattrs(caller, object, cookie, allowance))
+    }
+
+    fn remove_xattr<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        name: XattrName<'a>,
+    ) -> MaybeReady<'a, Changed<()>> {
+        on!(self, *object, |store| store.remove_xattr(caller, object, name))
     }
 }

@@ -96,6 +96,7 @@ fn subject(directory: &TempDir, owner: Caller, how: How) -> Subject {
             Capability::LayoutPolicies,
             Capability::Reservations,
             Capability::OpenFiles,
+            Capability::ExtendedAttributes,
         ],
         owner,
         other: acts_as_caller.then(|| user(2000)),

@@ -100,6 +100,11 @@ fn a_log_passes_on_the_guard_and_the_reservations_of_a_store() {
     let logged = open(&store, &device, 1);
     // A volume of stripes, which alone uses the first two capabilities, keeps its names without a
     // log. A log withholds the changes that it cannot record.
-    let withheld = [Capability::Coherence, Capability::LayoutPolicies, Capability::OpenFiles];
+    let withheld = [
+        Capability::Coherence,
+        Capability::LayoutPolicies,
+        Capability::OpenFiles,
+        Capability::ExtendedAttributes,
+    ];
     check_wrapper(&*store, &logged, &withheld, &[]);
 }

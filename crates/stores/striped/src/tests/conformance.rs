@@ -22,6 +22,7 @@ fn subject(copies: u16) -> Subject {
             Capability::LocalMetadata,
             Capability::Reservations,
             Capability::OpenFiles,
+            Capability::ExtendedAttributes,
         ],
         files_are_its_own: false,
         restart: Some(Box::new(move || {
