@@ -38,12 +38,12 @@ pub use maybe_ready::MaybeReady;
 pub use name::{Name, Step};
 pub use object::ObjectId;
 pub use store::{
-    Access, Allowance, Budget, Capabilities, Capability, Changed, ClientKey, Coherence, Committed,
-    Completeness, DirectLayouts, Disturbance, Entries, Entry, ExclusiveAccess, ExtendedAttributes,
-    Found, Guard, Held, LaidOut, Layout, LayoutPolicies, Linked, LocalGuard, LocalMetadata,
-    NewFile, NewNode, OpenFiles, Owner, Page, Place, Properties, Purpose, ReadDone, Renamed,
-    Reservations, SetXattr, Space, Spot, Stability, Store, Target, Verifier, Wanted, WriteDone,
-    XATTR_BYTES_MAX, XattrName, XattrPage,
+    Access, Allowance, Budget, ByteRange, Capabilities, Capability, Changed, ClientKey, Coherence,
+    Committed, Completeness, Content, DirectLayouts, Disturbance, Entries, Entry, ExclusiveAccess,
+    ExtendedAttributes, Found, Guard, Held, LaidOut, Layout, LayoutPolicies, Linked, LocalGuard,
+    LocalMetadata, NewFile, NewNode, OpenFiles, Owner, Page, Place, Properties, Purpose, RangeCopy,
+    Ranges, ReadDone, Renamed, Reservations, Seek, SetXattr, Space, Spot, Stability, Store, Target,
+    Verifier, Wanted, WriteDone, XATTR_BYTES_MAX, XattrName, XattrPage,
 };
 pub use turn::{NotedTurns, TURN_NOTE, TURN_NOTE_BYTES, noted_turn};
 pub use yield_now::yield_now;

@@ -9,6 +9,7 @@ mod forward;
 mod layout;
 mod listing;
 mod open_files;
+mod ranges;
 mod values;
 
 pub use capabilities::{
@@ -21,6 +22,7 @@ pub use extended_attributes::{
 pub use layout::{ClientKey, LaidOut, Layout, Owner, Purpose, Spot};
 pub use listing::{Allowance, Budget, Entries, Entry, Page, Wanted};
 pub use open_files::{Held, OpenFiles};
+pub use ranges::{ByteRange, Content, RangeCopy, Ranges, Seek};
 pub use values::{
     Access, Changed, Committed, Found, Linked, NewFile, NewNode, Place, Properties, ReadDone,
     Renamed, Space, Stability, Target, Verifier, WriteDone,

@@ -17,6 +17,7 @@ mod make;
 mod model;
 mod open_files;
 mod permission;
+mod ranges;
 mod remove;
 mod rename;
 mod restart;
@@ -176,6 +177,7 @@ pub fn all_cases() -> impl Iterator<Item = &'static Case> {
         restart::CASES,
         open_files::CASES,
         xattrs::CASES,
+        ranges::CASES,
     ];
     parts.into_iter().flatten()
 }

@@ -3,14 +3,14 @@
 //! A capability is a trait of its own. [`Store::capabilities`] returns the capabilities of a store,
 //! and the methods of `dyn Store` call a capability, or return the result that is right for a store
 //! without the capability. The capabilities that NFS 4.1 and 4.2 need are in modules of their own:
-//! [`OpenFiles`] and [`ExtendedAttributes`].
+//! [`OpenFiles`], [`ExtendedAttributes`] and [`Ranges`].
 
 use core::fmt;
 
 use bytes::Bytes;
 use leasehold_base::units::FileTime;
 
-use super::{Access, ExtendedAttributes, Layout, OpenFiles, Purpose, Space, Store};
+use super::{Access, ExtendedAttributes, Layout, OpenFiles, Purpose, Ranges, Space, Store};
 use crate::{Attributes, Caller, FsError, MaybeReady, ObjectId};
 
 /// The capabilities of a store; `None` for each capability that the store lacks.
@@ -35,6 +35,8 @@ pub struct Capabilities<'a> {
     pub open_files: Option<&'a dyn OpenFiles>,
     /// Extended attributes.
     pub extended_attributes: Option<&'a dyn ExtendedAttributes>,
+    /// Operations on byte ranges.
+    pub ranges: Option<&'a dyn Ranges>,
 }
 
 /// The name of a capability.
@@ -56,6 +58,8 @@ pub enum Capability {
     OpenFiles,
     /// [`Capabilities::extended_attributes`].
     ExtendedAttributes,
+    /// [`Capabilities::ranges`].
+    Ranges,
 }
 
 impl Capabilities<'_> {
@@ -69,6 +73,7 @@ impl Capabilities<'_> {
         reservations: None,
         open_files: None,
         extended_attributes: None,
+        ranges: None,
     };
 
     /// Returns the names of the capabilities that the store has.
@@ -83,6 +88,7 @@ impl Capabilities<'_> {
             reservations,
             open_files,
             extended_attributes,
+            ranges,
         } = self;
         let present = [
             (Capability::LocalGuard, local_guard.is_some()),
@@ -93,6 +99,7 @@ impl Capabilities<'_> {
             (Capability::Reservations, reservations.is_some()),
             (Capability::OpenFiles, open_files.is_some()),
             (Capability::ExtendedAttributes, extended_attributes.is_some()),
+            (Capability::Ranges, ranges.is_some()),
         ];
         present.into_iter().filter_map(|(name, is_present)| is_present.then_some(name)).collect()
     }

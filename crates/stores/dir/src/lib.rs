@@ -37,6 +37,7 @@ mod origin;
 mod path;
 mod permissions;
 mod placeholder;
+mod ranges;
 mod read;
 mod search;
 mod setattr;

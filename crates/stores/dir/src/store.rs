@@ -123,6 +123,7 @@ impl Store for DirStore {
             reservations: Some(self),
             open_files: Some(self),
             extended_attributes: Some(self),
+            ranges: Some(self),
         }
     }
 

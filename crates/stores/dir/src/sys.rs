@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use leasehold_fs::ObjectId;
+use leasehold_fs::{ObjectId, RangeCopy};
 use rustix::fs::{AtFlags, OFlags};
 use rustix::io::{Errno, Result};
 
@@ -60,6 +60,34 @@ pub(crate) fn begin_to_write(file: BorrowedFd<'_>, end: u64) -> Result<()> {
     let (file, end) = (file.as_raw_fd(), end.cast_signed());
     // SAFETY: the call takes no pointers.
     let result = unsafe { libc::sync_file_range(file, 0, end, libc::SYNC_FILE_RANGE_WRITE) };
+    if result == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// The kernel's `struct file_clone_range`.
+#[repr(C)]
+struct FileCloneRange {
+    source: i64,
+    source_offset: u64,
+    source_length: u64,
+    target_offset: u64,
+}
+
+/// Makes a range of `target` share its blocks with a range of `source`.
+pub(crate) fn clone_range(
+    source: BorrowedFd<'_>,
+    target: BorrowedFd<'_>,
+    range: &RangeCopy,
+    length: u64,
+) -> Result<()> {
+    let range = FileCloneRange {
+        source: source.as_raw_fd().into(),
+        source_offset: range.from_offset,
+        source_length: length,
+        target_offset: range.to_offset,
+    };
+    // SAFETY: the request reads a `struct file_clone_range`, which `range` is, and the descriptor
+    // in it outlives the call.
+    let result = unsafe { libc::ioctl(target.as_raw_fd(), libc::FICLONERANGE, &raw const range) };
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 

@@ -15,7 +15,7 @@ use crate::sync::Extent;
 use crate::volume::Volume;
 
 /// The maximum offset that the kernel accepts.
-const OFFSET_MAX: u64 = i64::MAX.cast_unsigned();
+pub(crate) const OFFSET_MAX: u64 = i64::MAX.cast_unsigned();
 
 impl Volume {
     /// Writes data. Waits only for the sync, if the request needs one.

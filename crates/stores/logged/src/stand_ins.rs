@@ -190,6 +190,7 @@ impl Store for StandIns {
             reservations: below.reservations.map(|_| self as &dyn Reservations),
             open_files: None,
             extended_attributes: None,
+            ranges: None,
         }
     }
 

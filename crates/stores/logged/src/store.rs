@@ -148,6 +148,8 @@ impl Store for Logged {
             open_files: None,
             // The log has no records of changes of extended attributes.
             extended_attributes: None,
+            // The log has no records of changes of ranges.
+            ranges: None,
         }
     }
 

@@ -105,6 +105,71 @@ impl Contents {
         self.stable_size = size;
     }
 
+    /// Returns the first offset from `offset` on that is in a stored block, or in a hole; `None` if
+    /// there is none before the end.
+    pub(crate) fn seek(&self, offset: u64, data: bool) -> Option<u64> {
+        let mut number = offset / BLOCK_BYTES;
+        if data {
+            number = *self.blocks.range(number..).next()?.0;
+        } else {
+            let stored = self.blocks.range(number..).map(|(stored, _)| *stored);
+            number += stored.zip(number..).take_while(|(stored, at)| stored == at).count() as u64;
+        }
+        let found = offset.max(number * BLOCK_BYTES);
+        (found < self.size).then_some(found)
+    }
+
+    /// Stores blocks of zeros in the holes of a range, and extends the file to the end of the
+    /// range.
+    pub(crate) fn allocate(&mut self, offset: u64, end: u64) {
+        for number in offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES) {
+            self.blocks.entry(number).or_insert_with(|| Box::new([0; BLOCK_LENGTH]));
+        }
+        self.size = self.size.max(end);
+        self.commit(offset, end);
+    }
+
+    /// Removes the blocks of a range, and fills the rest of the range with zeros.
+    pub(crate) fn deallocate(&mut self, offset: u64, end: u64) {
+        let end = if end >= self.size { self.size.next_multiple_of(BLOCK_BYTES) } else { end };
+        if offset >= end {
+            return;
+        }
+        let whole = offset.div_ceil(BLOCK_BYTES)..end / BLOCK_BYTES;
+        if whole.start < whole.end {
+            let removed = self.blocks.extract_if(whole.clone(), |_, _| true);
+            removed.for_each(drop);
+        }
+        let first = (offset / BLOCK_BYTES, offset, end.min(whole.start * BLOCK_BYTES));
+        let last = (end / BLOCK_BYTES, offset.max(whole.end * BLOCK_BYTES), end);
+        for (number, start, end) in [first, last] {
+            let within = |at: u64| usize::try_from(at - number * BLOCK_BYTES).expect("in a block");
+            if let (true, Some(block)) = (start < end, self.blocks.get_mut(&number)) {
+                block[within(start)..within(end)].fill(0);
+            }
+        }
+        self.commit(offset, end);
+    }
+
+    /// Replaces the blocks from `offset` on by the blocks of a range of another file or of this
+    /// file. The offsets are the starts of blocks.
+    pub(crate) fn take_blocks(&mut self, offset: u64, taken: Taken) {
+        let (first, count) = (offset / BLOCK_BYTES, taken.bytes.div_ceil(BLOCK_BYTES));
+        let replaced = self.blocks.extract_if(first..first + count, |_, _| true);
+        replaced.for_each(drop);
+        self.blocks.extend(taken.blocks.into_iter().map(|(number, block)| (first + number, block)));
+        self.size = self.size.max(offset + taken.bytes);
+        self.commit(offset, offset + taken.bytes);
+    }
+
+    /// Returns copies of the blocks of a range, which begins at the start of a block.
+    pub(crate) fn taken(&self, offset: u64, bytes: u64) -> Taken {
+        let (first, count) = (offset / BLOCK_BYTES, bytes.div_ceil(BLOCK_BYTES));
+        let blocks = self.blocks.range(first..first + count);
+        let blocks = blocks.map(|(number, block)| (number - first, block.clone())).collect();
+        Taken { blocks, bytes }
+    }
+
     /// Restores the stable contents.
     pub(crate) fn crash(&mut self) {
         for (number, stable) in core::mem::take(&mut self.stable_blocks) {
@@ -128,6 +193,18 @@ impl Contents {
                 assert!(behind.copied().all(|byte| byte == 0), "a byte behind the end");
             }
         }
+    }
+}
+
+/// Copies of the blocks of a range, by their numbers in the range.
+pub(crate) struct Taken {
+    blocks: Vec<(u64, Block)>,
+    bytes: u64,
+}
+
+impl Taken {
+    pub(crate) fn block_count(&self) -> u64 {
+        self.blocks.len() as u64
     }
 }
 

@@ -56,7 +56,14 @@ impl Tree {
         })
     }
 
-    fn put(&mut self, caller: &Caller, id: FileId, offset: u64, data: &[u8], stability: Stability) {
+    pub(crate) fn put(
+        &mut self,
+        caller: &Caller,
+        id: FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) {
         let stamp = self.stamp();
         self.written_by(caller, id);
         let node = self.node_mut(id);
@@ -97,7 +104,7 @@ impl Tree {
         }
     }
 
-    fn make_stable(&mut self, id: FileId, start: u64, end: u64) {
+    pub(crate) fn make_stable(&mut self, id: FileId, start: u64, end: u64) {
         let node = self.node_mut(id);
         if let Body::Regular { contents, .. } = &mut node.body {
             contents.commit(start, end);
@@ -117,7 +124,7 @@ impl Tree {
 
     /// Returns an error unless the caller has the right or owns the file: the owner's program may
     /// have opened it before a change of mode.
-    fn check_file(
+    pub(crate) fn check_file(
         &self,
         caller: &Caller,
         id: FileId,

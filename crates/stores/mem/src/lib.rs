@@ -12,6 +12,7 @@ mod holds;
 mod listing;
 mod names;
 mod node;
+mod ranges;
 mod rename;
 #[cfg(test)]
 mod tests;
@@ -150,6 +151,7 @@ impl Store for MemStore {
             reservations: None,
             open_files: Some(self),
             extended_attributes: Some(self),
+            ranges: Some(self),
         }
     }
 

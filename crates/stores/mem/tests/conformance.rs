@@ -17,6 +17,7 @@ fn subject() -> Subject {
             Capability::LayoutPolicies,
             Capability::OpenFiles,
             Capability::ExtendedAttributes,
+            Capability::Ranges,
         ],
         restart: Some(Box::new(move || {
             restarted.crash();

@@ -295,6 +295,7 @@ impl Store for Metaserver {
             reservations: None,
             open_files: None,
             extended_attributes: None,
+            ranges: None,
         }
     }
 

@@ -45,6 +45,7 @@ mod metafile;
 mod migrate;
 mod objects;
 mod pending_creates;
+mod ranges;
 mod rebalance;
 mod remote;
 mod removals;

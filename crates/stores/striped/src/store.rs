@@ -490,6 +490,7 @@ impl Store for Striped {
                 .filter(|_| !self.options.shared)
                 .map(|_| self as &dyn OpenFiles),
             extended_attributes: names.extended_attributes.map(|_| self as &dyn ExtendedAttributes),
+            ranges: Some(self),
         }
     }
 

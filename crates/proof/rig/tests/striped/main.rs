@@ -123,6 +123,7 @@ fn subject(manners: &[Manners]) -> Subject {
             Capability::Reservations,
             Capability::OpenFiles,
             Capability::ExtendedAttributes,
+            Capability::Ranges,
         ],
         files_are_its_own: false,
         restart: Some(Box::new(move || {

@@ -275,7 +275,7 @@ impl LeasedStore {
     /// # Errors
     /// [`FsError::Delay`] while leases on other objects reserve the space: the server cannot know
     /// if the disk is full before their holders have written.
-    async fn with_room(
+    pub(super) async fn with_room(
         &self,
         caller: &Caller,
         id: &ObjectId,
@@ -305,7 +305,12 @@ impl LeasedStore {
 
     /// Returns the number of bytes that a write lacks because they are reserved for other clients.
     /// The caller may use the space that is reserved for itself.
-    async fn lacking(&self, caller: &Caller, held: &Held, bytes: u64) -> Result<u64, FsError> {
+    pub(super) async fn lacking(
+        &self,
+        caller: &Caller,
+        held: &Held,
+        bytes: u64,
+    ) -> Result<u64, FsError> {
         let reserved = self.leases.reserved(held.turn.object, self.client());
         if reserved.elsewhere == 0 || bytes <= reserved.own {
             return Ok(0);

@@ -6,8 +6,8 @@ use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
     Access, Attributes, Budget, Caller, Capabilities, Changed, Committed, DirectLayouts,
     ExtendedAttributes, Found, FsError, Layout, Linked, MaybeReady, Name, NewFile, NewNode,
-    ObjectId, OpenFiles, Page, Place, Purpose, ReadDone, Renamed, SetAttributes, Stability, Store,
-    Target, Wanted, WriteDone, forward_store,
+    ObjectId, OpenFiles, Page, Place, Purpose, Ranges, ReadDone, Renamed, SetAttributes, Stability,
+    Store, Target, Wanted, WriteDone, forward_store,
 };
 
 use super::LeasedStore;
@@ -27,6 +27,7 @@ impl Store for LeasedStore {
             reservations: None,
             open_files: below.open_files.map(|_| self as &dyn OpenFiles),
             extended_attributes: below.extended_attributes.map(|_| self as &dyn ExtendedAttributes),
+            ranges: below.ranges.map(|_| self as &dyn Ranges),
         }
     }
 

@@ -53,7 +53,11 @@ fn subject(with_leases: bool) -> Subject {
     let behind = Arc::<MemStore>::clone(&store);
     let gate: Arc<dyn Store> = Arc::new(LeasedStore::new(behind, ExportId(1), leases, by));
     Subject {
-        capabilities: vec![Capability::OpenFiles, Capability::ExtendedAttributes],
+        capabilities: vec![
+            Capability::OpenFiles,
+            Capability::ExtendedAttributes,
+            Capability::Ranges,
+        ],
         ..Subject::of_every_user(gate, move |now| store.set_now(now))
     }
 }
@@ -69,6 +73,7 @@ fn gate_keeps_every_promise_of_a_store() {
                 Capability::LayoutPolicies,
                 Capability::OpenFiles,
                 Capability::ExtendedAttributes,
+                Capability::Ranges,
             ],
             ..Subject::of_every_user(behind, move |now| store.set_now(now))
         }

@@ -4,11 +4,11 @@
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Allowance, Attributes, Budget, Caller, Capabilities, Changed, Committed, Entries,
-    Entry, ExtendedAttributes, Found, FsError, Guard, Held, LayoutPolicies, Linked, LocalGuard,
-    MaybeReady, Name, NewFile, NewNode, ObjectId, OpenFiles, Page, Place, Properties, ReadDone,
-    Renamed, Reservations, SetAttributes, SetXattr, Space, Stability, Store, Target, Wanted,
-    WriteDone, XattrName, XattrPage,
+    Access, Allowance, Attributes, Budget, ByteRange, Caller, Capabilities, Changed, Committed,
+    Content, Entries, Entry, ExtendedAttributes, Found, FsError, Guard, Held, LayoutPolicies,
+    Linked, LocalGuard, MaybeReady, Name, NewFile, NewNode, ObjectId, OpenFiles, Page, Place,
+    Properties, RangeCopy, Ranges, ReadDone, Renamed, Reservations, Seek, SetAttributes, SetXattr,
+    Space, Stability, Store, Target, Wanted, WriteDone, XattrName, XattrPage,
 };
 
 use super::{Crossing, Side};
@@ -99,6 +99,7 @@ impl Store for Crossing {
             reservations: Some(self),
             open_files: Some(self),
             extended_attributes: Some(self),
+            ranges: Some(self),
         }
     }
 
@@ -365,5 +366,57 @@ impl ExtendedAttributes for Crossing {
         name: XattrName<'a>,
     ) -> MaybeReady<'a, Changed<()>> {
         on!(self, *object, |store| store.remove_xattr(caller, object, name))
+    }
+}
+
+impl Ranges for Crossing {
+    fn seek<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        content: Content,
+    ) -> MaybeReady<'a, Result<Seek, FsError>> {
+        on!(self, *object, |store| store.seek(caller, object, offset, content))
+    }
+
+    fn allocate<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        range: ByteRange,
+    ) -> MaybeReady<'a, Changed<()>> {
+        on!(self, *object, |store| store.allocate(caller, object, range))
+    }
+
+    fn deallocate<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        range: ByteRange,
+    ) -> MaybeReady<'a, Changed<()>> {
+        on!(self, *object, |store| store.deallocate(caller, object, range))
+    }
+
+    fn clone_range<'a>(
+        &'a self,
+        caller: &'a Caller,
+        copy: &'a RangeCopy,
+    ) -> MaybeReady<'a, Changed<()>> {
+        if tag_of(&copy.from) != tag_of(&copy.to) {
+            return MaybeReady::now(Failure::failed(FsError::CrossDevice));
+        }
+        on!(self, copy.to, |store| store.clone_range(caller, copy))
+    }
+
+    fn copy_range<'a>(
+        &'a self,
+        caller: &'a Caller,
+        copy: &'a RangeCopy,
+    ) -> MaybeReady<'a, Changed<WriteDone>> {
+        if tag_of(&copy.from) != tag_of(&copy.to) {
+            return MaybeReady::now(Failure::failed(FsError::CrossDevice));
+        }
+        on!(self, copy.to, |store| store.copy_range(caller, copy))
     }
 }

@@ -97,6 +97,7 @@ fn subject(directory: &TempDir, owner: Caller, how: How) -> Subject {
             Capability::Reservations,
             Capability::OpenFiles,
             Capability::ExtendedAttributes,
+            Capability::Ranges,
         ],
         owner,
         other: acts_as_caller.then(|| user(2000)),

@@ -105,6 +105,7 @@ fn a_log_passes_on_the_guard_and_the_reservations_of_a_store() {
         Capability::LayoutPolicies,
         Capability::OpenFiles,
         Capability::ExtendedAttributes,
+        Capability::Ranges,
     ];
     check_wrapper(&*store, &logged, &withheld, &[]);
 }

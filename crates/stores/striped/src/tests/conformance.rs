@@ -23,6 +23,7 @@ fn subject(copies: u16) -> Subject {
             Capability::Reservations,
             Capability::OpenFiles,
             Capability::ExtendedAttributes,
+            Capability::Ranges,
         ],
         files_are_its_own: false,
         restart: Some(Box::new(move || {
@@ -52,7 +53,12 @@ fn a_volume_does_as_the_model() {
 fn a_volume_passes_on_the_coherence_of_its_names() {
     let mut volume = Volume::new();
     let names = Arc::clone(&volume.names);
-    let own = [Capability::DirectLayouts, Capability::LocalMetadata, Capability::Reservations];
+    let own = [
+        Capability::DirectLayouts,
+        Capability::LocalMetadata,
+        Capability::Reservations,
+        Capability::Ranges,
+    ];
     // The volume itself encodes and uses the layout policies of its names.
     check_wrapper(&*names, &volume.start(), &[Capability::LayoutPolicies], &own);
 }
