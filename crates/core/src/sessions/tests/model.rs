@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// The number of connections of the client.
-const CONNECTIONS: u64 = 3;
+const CONNECTIONS: usize = 3;
 
 /// A random number for the kind of step, and two for its arguments.
 pub(super) type Move = (u8, u8, u8);
@@ -65,7 +65,7 @@ impl World {
             slots: vec![(None, false); 12],
             target: Target { results: 0, slot: created.fore.slots - 1 },
             results: 0,
-            requests: vec![Vec::new(); CONNECTIONS as usize],
+            requests: vec![Vec::new(); CONNECTIONS],
             replies: Vec::new(),
             runs: BTreeMap::new(),
             running: BTreeSet::new(),
@@ -82,7 +82,7 @@ impl World {
             3..=5 => return self.deliver(connection, first, second > 4),
             6 | 7 => self.finish(first),
             8 | 9 => return self.receive(first),
-            10 => self.disturb(first, connection as u64),
+            10 => self.disturb(first, connection),
             _ => return self.create(first),
         }
         Ok(())
@@ -189,12 +189,12 @@ impl World {
     }
 
     /// A connection is lost with its requests, the server limits the slots, or time passes.
-    fn disturb(&mut self, which: u8, connection: u64) {
+    fn disturb(&mut self, which: u8, connection: usize) {
         self.now = self.now + Duration::from_secs(1);
         let event = match which % 4 {
             0 => {
-                self.requests[connection as usize].clear();
-                Event::ConnectionLost(ConnectionId(connection))
+                self.requests[connection].clear();
+                Event::ConnectionLost(ConnectionId(connection as u64))
             }
             1 => Event::LimitSlots(self.session, SlotId(1)),
             2 => Event::LimitSlots(self.session, SlotId(9)),

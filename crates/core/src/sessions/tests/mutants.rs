@@ -142,9 +142,12 @@ fn reclaims_continue_in_other_file_systems(mutant: Option<Mutant>) -> bool {
     host.sessions.may_reclaim(client).is_ok()
 }
 
+/// Returns true if a promise holds with a fault, if any.
+type Check = fn(Option<Mutant>) -> bool;
+
 #[test]
 fn checks_of_recovery_find_their_mutants() {
-    let checks: [(fn(Option<Mutant>) -> bool, Mutant); 3] = [
+    let checks: [(Check, Mutant); 3] = [
         (granted_state_can_be_reclaimed, Mutant::GrantsUnremembered),
         (lost_state_is_not_reclaimed, Mutant::ForgetsIncomplete),
         (reclaims_continue_in_other_file_systems, Mutant::CompletesOneFileSystem),

@@ -45,12 +45,10 @@ impl Talk {
         };
         self.sessions.check();
         for effect in &effects {
-            match effect {
-                Effect::Remember { owner, record, ticket } => {
-                    self.writes.insert(*ticket, (owner.clone(), record.clone()));
-                }
-                Effect::Forget(owner) => drop(self.records.remove(owner)),
-                _ => {}
+            if let Effect::Remember { owner, record, ticket } = effect {
+                self.writes.insert(*ticket, (owner.clone(), record.clone()));
+            } else if let Effect::Forget(owner) = effect {
+                self.records.remove(owner);
             }
         }
         lines.extend(effects.iter().map(told));
