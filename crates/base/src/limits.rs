@@ -2,6 +2,7 @@
 
 pub mod durations;
 pub mod sessions;
+pub mod state;
 
 use core::time::Duration;
 
