@@ -11,6 +11,8 @@ pub mod calls;
 pub mod drc;
 pub mod flow;
 pub mod leases;
+pub mod locks;
+pub mod owners;
 pub mod replica;
 pub mod sessions;
 pub mod stripes;
