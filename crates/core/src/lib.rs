@@ -12,6 +12,7 @@ pub mod drc;
 pub mod flow;
 pub mod leases;
 pub mod locks;
+pub mod opens;
 pub mod owners;
 pub mod replica;
 pub mod sessions;
