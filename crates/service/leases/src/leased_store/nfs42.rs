@@ -12,8 +12,8 @@ use leasehold_fs::{
 use leasehold_wire::lease::place;
 
 use super::{Held, LeasedStore, Use};
-use crate::writing::Alone;
 use crate::room::{ROUNDS_MAX, Whose};
+use crate::writing::Alone;
 
 impl LeasedStore {
     /// Runs a change of one object under the guard and with the exclusive right to write it.
