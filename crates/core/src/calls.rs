@@ -18,8 +18,9 @@
 //!    separately for light and heavy calls, and never from a call that was sent twice (section 3).
 //!    A doubled timeout also applies to new calls until the next round trip is measured (section
 //!    5.5 and 5.6).
-//! 6. On a stream a call is sent once on each connection. All unanswered calls are sent again on a
-//!    new connection, oldest first.
+//! 6. On a stream a call is sent once on each connection, unless rule 7 sends it again. On a new
+//!    connection all calls that were sent before and have no reply are sent again in the order of
+//!    their ids, before the waiting calls.
 //! 7. If a call on a stream has no reply within its timeout, while bytes move on its connection and
 //!    no later call was answered, the link is slow: the call waits until no byte has moved for the
 //!    timeout, or ten minutes have passed. Otherwise, if a reply arrived after the call was sent,

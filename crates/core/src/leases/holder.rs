@@ -27,7 +27,9 @@
 //!    earlier state, which a crash had restored, other cached content is dropped.
 //! 8. While a call that changes the object is pending, cached content is not used. If the change
 //!    was applied to the modrev of the cached content, the content stays valid after the change; if
-//!    the modrevs of the change are unknown, the content is dropped and the lease returned.
+//!    it was applied to another modrev, the content is dropped and the lease stays. If the modrevs
+//!    of the change are unknown, the content is dropped and the lease returned, unless the object
+//!    has changes that are not written back: then the holder keeps content and lease.
 //! 9. Under a lease that is not cachable the holder sends each access to the server as a call, and
 //!    cached content is dropped. If the lease was cachable before, the holder withdraws the lease
 //!    before it may return the lease.

@@ -1,7 +1,9 @@
 //! The lease table: the leases on the objects of one shard, and the calls that wait for them.
 //!
 //! Rules:
-//! 1. Any number of clients may hold read leases on an object; a write lease has one holder.
+//! 1. Any number of clients may hold read leases on an object. A cachable write lease is the only
+//!    cachable lease on its object. Leases that are not cachable permit no cached content, so any
+//!    number of them may exist, of both kinds and also of several clients (rule 8).
 //! 2. A term of zero means the default term; a term above the longest is reduced to the longest.
 //! 3. A renewal keeps the serial and never shortens or weakens the lease. If the only holder of a
 //!    read lease requests a write lease, its lease becomes a write lease.

@@ -7,8 +7,8 @@
 //!    without earlier changes the call does not wait.
 //! 3. One release of an object is pending at a time; changes during a release are sent with the
 //!    next release.
-//! 4. A failed release is retried a second later. The callers that waited for the failed release
-//!    must retry later.
+//! 4. A failed release is retried a second later, or at once if callers already wait for the next
+//!    release. The callers that waited for the failed release must retry later.
 //! 5. The changes of an object that is gone are not released.
 //! 6. If too many objects have changes to release, the changes of the object whose release is due
 //!    first are released at once.

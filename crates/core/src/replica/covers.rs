@@ -3,11 +3,13 @@
 //! these leases in a table of [`crate::leases`].
 //!
 //! Rules:
-//! 1. A read lease is compatible with read leases of other metaservers, a write lease with no other
-//!    lease. A lease is requested from the object's home when it is needed and not held, or when
-//!    its remaining term is shorter than the term of a delegated lease. An idle write lease is
-//!    exchanged for a read lease before it is delegated to clients. A lease is used only while at
-//!    least a third of a window is left.
+//! 1. Homes grant read leases beside read leases of other metaservers, and a write lease alone. A
+//!    lease is requested from the object's home when a caller needs it and the held lease is
+//!    missing, is a read lease where a write lease is needed, or ends too soon. For an operation it
+//!    ends too soon if a third of a window or less is left; for a delegation, if the term of a
+//!    delegated lease or less is left. If a read lease is requested while a write lease is held, an
+//!    idle write lease is returned with the request, and so exchanged for a read lease, and a write
+//!    lease in use is requested again as a write lease.
 //! 2. A caller that needs a lease that is already requested waits for the reply. If the caller
 //!    needs a stronger lease, the stronger lease is requested after that reply.
 //! 3. The term of a lease counts from the time of the request. When the lease expires, it is not
@@ -26,9 +28,10 @@
 //!    callers use it once, and then it is returned. Without this wait, metaservers that request one
 //!    lease at the same time would take it from each other, and none could use it. A grant with a
 //!    serial that was already answered as returned is void.
-//! 6. Requests to a home that begins a new epoch are void. Held leases stay. The home receives a
-//!    list of the held leases before it serves, and counts their terms from that time, so no later
-//!    grant shortens a held lease.
+//! 6. When a home begins a new epoch, all pending requests are void, also the requests to other
+//!    homes, and the callers must retry. Held leases stay. The home receives a list of the held
+//!    leases before it serves, and counts their terms from that time, so a later grant neither
+//!    shortens nor weakens a held lease.
 //! 7. Delegated leases are recalled from clients once, even if the home sends several recalls. When
 //!    the clients have returned them, the last few recalls are answered; earlier recalls must be
 //!    retried.

@@ -4,10 +4,13 @@
 //! 1. One change of an object's names is pending at a time; another change must be retried later.
 //! 2. An object must have the name that it is to lose.
 //! 3. A directory needs permission before it gets another parent.
-//! 4. A name is claimed before the object gets it. The owner refuses a claim if another object of
-//!    this home has the name and is not being replaced. The recorded claim may be from an earlier
-//!    attempt of the same object to replace that object, and an object may repeat its claim.
-//! 5. A directory is closed before it loses its name, because it must be empty and stay empty.
+//! 4. An object claims a name at the home of the name's directory before it gets the name; if the
+//!    name belongs to an object of another home, rule 10 applies instead. The owner refuses a claim
+//!    if another object of this home has the name and is not being replaced. An object may repeat
+//!    its claim.
+//! 5. A directory that is to be removed, also by a replacement (rule 9), is closed first, because
+//!    it must be empty and stay empty. It is reopened when the change is made or given up. A
+//!    directory that gets another name is not closed.
 //! 6. When all conditions hold, the metadata file is changed on stable storage in one write. Then
 //!    the call is answered, and an announcement is sent if the object has lost a name.
 //! 7. If a condition fails or times out, or the change cannot be stored, the change is given up
@@ -30,8 +33,10 @@
 //! 13. This home remembers a complete replacement for one more window. If the home of the replaced
 //!     object restarts in that time, this home reports the replacement to it, because a search for
 //!     the name may still arrive at that home (rule 5 of `yields`).
-//! 14. If two objects are to replace each other, the object with the lower id replaces the other
-//!     object: the other change is given up if it still waits for its yield.
+//! 14. If another home requests that an object yields a name while the object's own change waits
+//!     for the yield of some object, the own change is given up if the requesting object has the
+//!     lower id. So objects that are to replace each other, in a cycle of any length, do not wait
+//!     for each other without end. A change that has its yield continues.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

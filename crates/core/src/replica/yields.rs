@@ -18,8 +18,11 @@
 //! 5. A search for the name may have asked the other home before the change and may ask this home
 //!    after the name was lost, so that it finds neither object. For a window after the name was
 //!    lost, this home therefore does not report the name as absent.
-//! 6. A home that starts receives its yields, and its recently lost names, in the replies to its
-//!    HELLO, and serves no object before that.
+//! 6. A home that starts has forgotten its yields. The replies to its HELLO list the objects of
+//!    this home that stored changes of other homes are replacing, or have replaced within the last
+//!    window. Of these objects, an object that still has the name yields it again; the name of any
+//!    other counts as lost at that time (rule 5). A yield for a change that was not stored stays
+//!    void. The home serves no object before the replies.
 
 use std::collections::{BTreeMap, VecDeque};
 
