@@ -29,22 +29,22 @@ const fn peer(name: &'static str, title: &'static str, version: &'static [&'stat
 }
 
 const PEERS: &[Peer] = &[
-    peer("ours", "leasehold, as root", &["git", "describe", "--always"]),
-    peer("ours-as-user", "leasehold, as an ordinary user", &["git", "describe", "--always"]),
+    peer("ours", "Leasehold, as root", &["git", "describe", "--always"]),
+    peer("ours-as-user", "Leasehold, as an ordinary user", &["git", "describe", "--always"]),
     Peer {
         guest: true,
         // The guest's kernel reports its version itself.
-        ..peer("kernel", "Linux's own server, in a guest", &["echo", ""])
+        ..peer("kernel", "Linux kernel server, in a guest", &["echo", ""])
     },
     peer(
         "ganesha",
-        "nfs-ganesha (Debian), VFS back end",
+        "nfs-ganesha of Debian, with its VFS back end",
         &["dpkg-query", "--show", "--showformat=${Version}", "nfs-ganesha"],
     ),
-    peer("zerofs", "ZeroFS, over a local directory", &["zerofs", "--version"]),
-    peer("go-nfs", "go-nfs, its example osnfs", &["echo", "0.0.4"]),
-    peer("nfs3_server", "nfs3_server, by cargo-nfs3-server --path", &["echo", "0.2.3"]),
-    peer("rclone", "rclone serve nfs, over a local directory", &["rclone", "--version"]),
+    peer("zerofs", "ZeroFS on a local directory", &["zerofs", "--version"]),
+    peer("go-nfs", "go-nfs, example program osnfs", &["echo", "0.0.4"]),
+    peer("nfs3_server", "nfs3_server, program cargo-nfs3-server", &["echo", "0.2.3"]),
+    peer("rclone", "rclone serve nfs on a local directory", &["rclone", "--version"]),
 ];
 
 const LIMIT: Duration = Duration::from_mins(8);
@@ -151,12 +151,14 @@ fn document(repository: &Repository, scores: &[(&Peer, Score)]) -> Result<String
         (output(&["git", "describe", "--always"])?, output(&["date", "-u", "+%F"])?);
     let mut text = format!(
         "# Servers under `leasehold conform`\n\n\
-         Written by `cargo xtask conform-scores` on {} at commit {}. Each server ran as root, unless \
-         its row says otherwise, over a directory of this machine, with `--back-dir` \
-         (ZeroFS without, as it keeps blocks and no files) and `--restart-command`, in namespaces \
-         of its own (`tests/system/peers/peer.sh`); the kernel's in a user-mode Linux of Debian's, \
-         over ext4 (`tests/system/guest/kernel-server.sh`). A case is skipped if it tests an \
-         optional feature that the server reports as missing.\n\n\
+         Written by `cargo xtask conform-scores` on {} at commit {}.\n\n\
+         - Each server ran as root, unless its row states another user, and served a directory of \
+         this machine in separate namespaces (`tests/system/peers/peer.sh`).\n\
+         - The kernel server ran in the user-mode Linux of Debian and served ext4 \
+         (`tests/system/guest/kernel-server.sh`).\n\
+         - The tester had the options `--back-dir` and `--restart-command`. ZeroFS was tested \
+         without `--back-dir`, because it stores blocks in place of files.\n\
+         - A case is skipped if it tests an optional feature that the server reports as missing.\n\n\
          | server | version | pass | fail | skip |\n| --- | --- | --- | --- | --- |\n",
         date.trim(),
         commit.trim(),
@@ -228,7 +230,8 @@ fn reasons(repository: &Repository, peer: &Peer, failed: &[String]) -> Vec<(Stri
         list.lines().filter_map(|line| line.trim_start_matches('~').split_once(' ')).collect();
     let mut reasons = BTreeMap::<String, Vec<String>>::new();
     for case in failed {
-        let reason = known.get(case.as_str()).copied().unwrap_or("not on the list yet");
+        let reason =
+            known.get(case.as_str()).copied().unwrap_or("the deviation is not on the list yet");
         reasons.entry(reason.to_owned()).or_default().push(format!("`{case}`"));
     }
     let mut reasons: Vec<_> = reasons.into_iter().collect();
