@@ -1,4 +1,4 @@
-//! Pictures for the pages of figures: the measured figures 3 to 5 of the paper, next to the paper's
+//! Pictures for the pages of figures, from their files of rows: the measured figures 3 to 5 of the paper, next to the paper's
 //! values and the limit of the links.
 
 use std::collections::BTreeMap;
@@ -23,11 +23,11 @@ const PAPER: &str = "the paper (from its text)";
 /// The largest number of clients in the paper.
 const CLIENTS_MAX: u32 = 21;
 
-/// Draws the figures on an area's page into the page's folder.
+/// Draws the rows of an area's figures into their folder.
 pub(crate) fn run(words: &[String]) -> Result<()> {
     let [area, folder] = words else { return Err("it is pictures AREA FOLDER".into()) };
     let folder = Path::new(folder);
-    let page = Page::parse(&fs::read_to_string(folder.join(format!("{area}.md")))?);
+    let page = Page::parse(&fs::read_to_string(folder.join(format!("{area}.tsv")))?);
     let charts = charts(area, &page);
     if charts.is_empty() {
         return Err(format!("{area} has no pictures").into());
@@ -56,7 +56,7 @@ fn charts(area: &str, page: &Page) -> Vec<(&'static str, Chart)> {
 
 type Points = Vec<(f64, f64)>;
 
-/// The rows of a page by figure; the last row of a duplicate name applies.
+/// The rows of an area by figure; the last row of a duplicate name applies.
 struct Page(BTreeMap<String, Row>);
 
 struct Row {
@@ -68,8 +68,8 @@ struct Row {
 impl Page {
     fn parse(text: &str) -> Self {
         let row = |line: &str| {
-            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-            let ["", figure, ours, _, _, _, _, _, other, _, ""] = *cells else { return None };
+            let cells: Vec<&str> = line.split('\t').collect();
+            let [figure, ours, _, _, _, _, _, other, _] = *cells else { return None };
             let (ours, other) = (ours.parse().ok()?, other.parse().unwrap_or(f64::NAN));
             Some((figure.to_owned(), Row { ours, other }))
         };
@@ -178,12 +178,10 @@ mod tests {
 
     /// Returns a page with the rows of these figures.
     fn page(figures: &[(&str, &str, &str)]) -> Page {
-        let head = "# Figures\n\nHow to read them.\n\n\
-                    | figure | ours | target | holds | tier | unit | median of ours \
-                    | of the other | in |\n\
-                    | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+        let head = "# a machine\nfigure\tours\ttarget\tholds\ttier\tunit\tmedian of ours\t\
+                    of the other\tin\n";
         let row = |(figure, ours, other): &(&str, &str, &str)| {
-            format!("| {figure} | {ours} | printed | - | disk | MB/s | {ours} | {other} | MB/s |\n")
+            format!("{figure}\t{ours}\tprinted\t-\tdisk\tMB/s\t{ours}\t{other}\tMB/s\n")
         };
         Page::parse(&(head.to_owned() + &figures.iter().map(row).collect::<String>()))
     }
@@ -245,8 +243,9 @@ mod tests {
     fn pictures_agree_with_their_pages() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/figures");
         for area in ["metaservers", "stripes"] {
-            let text = fs::read_to_string(folder.join(format!("{area}.md"))).expect("a page");
-            for (name, chart) in charts(area, &Page::parse(&text)) {
+            let read = |ending| fs::read_to_string(folder.join(format!("{area}.{ending}")));
+            let (text, rows) = (read("md").expect("a page"), read("tsv").expect("rows"));
+            for (name, chart) in charts(area, &Page::parse(&rows)) {
                 // A page from a version without pictures shows none.
                 if text.contains(&format!("]({name})")) {
                     let kept = fs::read_to_string(folder.join(name)).unwrap_or_default();

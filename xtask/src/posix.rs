@@ -1,6 +1,5 @@
 //! Foreign programs that test a file system, and several mounts that share files, for any duration.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
@@ -19,10 +18,14 @@ const LIMIT: Duration = Duration::from_hours(3);
 const KEEP: &str = "--keep";
 
 /// The explanation of the results.
-const HOW: &str = "\
-Each program runs in a folder of the local disk, then in a folder of a mount with default options, \
-whose server keeps data in memory. If the disk lacks a feature that a program needs, the mount \
-need not have it either; if only the mount lacks it, the last column states the reason.";
+const METHOD: &str = "\
+## Method
+
+- Each program runs in a folder of the local disk, then in a folder of a mount with default options,
+  whose server keeps data in memory.
+- If the disk lacks a feature that a program needs, the mount need not have it either.
+- If only the mount lacks it, the table of failures states the reason.
+";
 
 /// Runs the programs with options of their own; `--keep` writes the results to docs/figures.
 pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
@@ -32,10 +35,7 @@ pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
     let own: Vec<String> = options.iter().filter(|word| *word != KEEP).cloned().collect();
     let outcome = long(repository, "leasehold-posix", &own);
     if own.len() < options.len() {
-        let kept = document(repository, &outcome.output).and_then(|text| {
-            let path = repository.root().join("docs/figures/posix.md");
-            fs::write(path, text).map_err(|error| error.to_string())
-        });
+        let kept = keep(repository, &outcome.output);
         if let Err(error) = kept {
             println!("the results were not written: {error}");
             return Tally::of(false);
@@ -44,48 +44,100 @@ pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
     Tally::of(outcome.succeeded)
 }
 
-/// Returns the results as a document.
-fn document(repository: &Repository, lines: &str) -> Result<String, String> {
+/// Writes the results as rows, and as a page.
+fn keep(repository: &Repository, lines: &str) -> Result<(), String> {
     let output = |words: &[&str]| program::output(repository.root(), words);
     let (commit, kernel) =
         (output(&["git", "describe", "--always", "--dirty"])?, output(&["uname", "-sr"])?);
-    let date = output(&["date", "-u", "+%F"])?;
+    let (date, processor) = (output(&["date", "-u", "+%F"])?, figures::processor()?);
+    let (date, commit, kernel) = (date.trim(), commit.trim(), kernel.trim());
+    let origin = format!("`cargo xtask posix` on {date} at commit {commit}, {kernel}, {processor}");
     let trials: Vec<Value> = lines
         .lines()
         .filter(|line| line.starts_with('{'))
         .map(|line| serde_json::from_str(line).map_err(|error| error.to_string()))
         .collect::<Result<_, _>>()?;
-    let is = |trial: &Value, place: &str| trial[place] == Value::Bool(true);
-    let on_disk = trials.iter().filter(|trial| is(trial, "local")).count();
-    let on_both = trials.iter().filter(|trial| is(trial, "local") && is(trial, "mount")).count();
-    let mut text = format!(
-        "# Programs that test a file system\n\n\
-         Run by `cargo xtask posix` on {} at commit {}, {}, {}. {HOW}\n\n\
-         Of {} the local disk passes {on_disk}; of these the mount passes {on_both}.\n\n\
-         | program | tests | local disk | mount | seconds on the mount | why not |\n\
-         | --- | --- | --- | --- | --- | --- |\n",
-        date.trim(),
-        commit.trim(),
-        kernel.trim(),
-        figures::processor()?,
-        trials.len(),
-    );
-    for trial in &trials {
+    let trials: Vec<Trial> = trials.iter().map(Trial::new).collect();
+    for (file, text) in
+        [("posix.tsv", rows(&origin, &trials)), ("posix.md", page(&origin, &trials))]
+    {
+        let path = repository.root().join("docs/figures").join(file);
+        fs::write(path, text).map_err(|error| format!("{file}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// A run of a program on the disk and on the mount.
+struct Trial {
+    name: String,
+    tests: String,
+    local: bool,
+    mount: bool,
+    seconds: f64,
+    why: String,
+}
+
+impl Trial {
+    fn new(trial: &Value) -> Self {
         let word = |name: &str| trial[name].as_str().unwrap_or_default();
-        let what = [word("what"), word("counted")].join(": ");
-        let how = |place: &str| if is(trial, place) { "passes" } else { "fails" };
-        let why = match (is(trial, "local"), is(trial, "mount")) {
+        let passes = |place: &str| trial[place] == Value::Bool(true);
+        let (local, mount) = (passes("local"), passes("mount"));
+        let why = match (local, mount) {
             (_, true) => "",
             (true, false) => word("exception"),
             (false, false) => "as the disk",
         };
-        let (name, what) = (word("trial"), what.trim_end_matches(": "));
-        let seconds = trial["seconds"].as_f64().unwrap_or(f64::NAN);
-        let (local, mount) = (how("local"), how("mount"));
-        writeln!(text, "| {name} | {what} | {local} | {mount} | {seconds:.1} | {why} |")
-            .map_err(|error| error.to_string())?;
+        let tests = [word("what"), word("counted")].join(": ");
+        Self {
+            name: word("trial").to_owned(),
+            tests: tests.trim_end_matches(": ").to_owned(),
+            local,
+            mount,
+            seconds: trial["seconds"].as_f64().unwrap_or(f64::NAN),
+            why: why.to_owned(),
+        }
     }
-    Ok(text)
+
+    /// Returns the program without its test.
+    fn program(&self) -> &str {
+        self.name.split([' ', ',']).next().unwrap_or_default()
+    }
+}
+
+fn rows(origin: &str, trials: &[Trial]) -> String {
+    let head =
+        format!("# {origin}\nprogram\ttests\tlocal disk\tmount\tseconds on the mount\twhy not\n");
+    let row = |Trial { name, tests, local, mount, seconds, why }: &Trial| {
+        let [local, mount] = [local, mount].map(|passes| if *passes { "passes" } else { "fails" });
+        format!("{name}\t{tests}\t{local}\t{mount}\t{seconds:.1}\t{why}\n")
+    };
+    head + &trials.iter().map(row).collect::<String>()
+}
+
+fn page(origin: &str, trials: &[Trial]) -> String {
+    let count = |is: fn(&Trial) -> bool| trials.iter().filter(|trial| is(trial)).count();
+    let (on_disk, on_both) =
+        (count(|trial| trial.local), count(|trial| trial.local && trial.mount));
+    let mut text = format!(
+        "# Programs that test a file system\n\nRun by {origin}.\n\n\
+         Of {} runs the local disk passes {on_disk}; of these the mount passes {on_both}. \
+         All rows: [posix.tsv](posix.tsv).\n\n\
+         | program | runs | the disk passes | the mount passes | seconds on the mount |\n\
+         | --- | --- | --- | --- | --- |\n",
+        trials.len(),
+    );
+    for runs in trials.chunk_by(|one, other| one.program() == other.program()) {
+        let seconds: f64 = runs.iter().map(|trial| trial.seconds).sum();
+        let passes = |is: fn(&Trial) -> bool| runs.iter().filter(|trial| is(trial)).count();
+        let (local, mount) = (passes(|trial| trial.local), passes(|trial| trial.mount));
+        let (program, count) = (runs[0].program(), runs.len());
+        text += &format!("| {program} | {count} | {local} | {mount} | {seconds:.1} |\n");
+    }
+    text += "\n| failure on the mount | why |\n| --- | --- |\n";
+    for Trial { name, why, .. } in trials.iter().filter(|trial| !trial.mount) {
+        text += &format!("| {name} | {why} |\n");
+    }
+    text + "\n" + METHOD
 }
 
 /// Runs several mounts on the same files, with options of their own.
