@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::check::Check;
+use crate::examples;
 use crate::program;
 use crate::reference;
 use crate::repository::Repository;
@@ -13,6 +14,7 @@ pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
         Check { rule: "documents name only files that exist", faults: paths(repository) },
         Check { rule: "documents name only options that exist", faults: options(repository) },
         reference::check(repository),
+        examples::check(repository),
     ]
 }
 
@@ -24,7 +26,6 @@ fn paths(repository: &Repository) -> Vec<String> {
         for (number, line) in (1..).zip(text.lines()) {
             let code = in_code(line).map(|path| path.trim_end_matches('/').to_owned());
             let named = code.filter(|path| is_path(path, &files));
-            let named = named.chain(link_targets(line).map(|target| beside(document, target)));
             // A document is named by its path, or relative to another document.
             let is_here =
                 |path: &str| exists(path, &files) || exists(&beside(document, path), &files);
@@ -97,14 +98,8 @@ fn is_path(code: &str, files: &[String]) -> bool {
     code.chars().all(plain) && ((code.contains('/') && is_folder) || is_document)
 }
 
-/// Returns the targets of a line's links that point into this tree.
-fn link_targets(line: &str) -> impl Iterator<Item = &str> {
-    let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
-    targets.filter(|target| !target.is_empty() && !target.contains("://"))
-}
-
 /// Converts the target of a link, which is relative to its document, to a path from the top.
-fn beside(document: &str, target: &str) -> String {
+pub(crate) fn beside(document: &str, target: &str) -> String {
     let mut parts: Vec<&str> = document.split('/').collect();
     parts.pop();
     for part in target.trim_end_matches('/').split('/') {
@@ -117,7 +112,7 @@ fn beside(document: &str, target: &str) -> String {
     parts.join("/")
 }
 
-fn exists(path: &str, files: &[String]) -> bool {
+pub(crate) fn exists(path: &str, files: &[String]) -> bool {
     let folder = format!("{path}/");
     files.iter().any(|file| file == path || file.starts_with(&folder))
 }
@@ -137,12 +132,9 @@ mod tests {
 
     #[test]
     fn a_line_names_code_and_links() {
-        let line = "See `a/b` and [c](../d/e.md#part), [web](https://example.org).";
-        assert_eq!(in_code(line).collect::<Vec<_>>(), ["a/b"]);
-        let targets: Vec<_> = link_targets(line).map(|to| beside("docs/x/y.md", to)).collect();
-        assert_eq!(targets, ["docs/d/e.md"]);
-        let picture: Vec<_> = link_targets("![A curve](curve.svg)").collect();
-        assert_eq!(picture, ["curve.svg"]);
+        assert_eq!(in_code("See `a/b` and [c](d.md).").collect::<Vec<_>>(), ["a/b"]);
+        assert_eq!(beside("docs/x/y.md", "../d/e.md"), "docs/d/e.md");
+        assert_eq!(beside("y.md", "./e/"), "e");
     }
 
     #[test]

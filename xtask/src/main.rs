@@ -2,9 +2,11 @@
 //! task.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
+mod book;
 mod check;
 mod crash;
 mod documents;
+mod examples;
 mod figures;
 mod fuzz;
 mod layers;
@@ -42,6 +44,8 @@ enum Chore {
     },
     /// Runs the same checks as the CI server: every step of the test.
     Ci,
+    /// Checks the links of all documents, and writes them as HTML pages to target/book.
+    Book,
     /// Measures the server's speed for a short time next to nfs-ganesha, as JSON lines.
     Bench {
         /// Run only measurements whose names begin with this text, such as read.
@@ -125,6 +129,7 @@ fn main() -> ExitCode {
     let tally = match chore {
         Chore::Test { steps } => test::run(&repository, &steps),
         Chore::Ci => test::run(&repository, &[]),
+        Chore::Book => book::run(&repository),
         Chore::Bench { only } => figures::bench(&repository, &only),
         Chore::Crash { options } => crash::run(&repository, &options),
         Chore::Figures(options) => figures::run(&repository, &options),

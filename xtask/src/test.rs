@@ -13,7 +13,7 @@ use crate::setup::{
     BASE, COUNTER, DISKS, FOREIGN, GUEST, LINTERS, MOUNTS, PACKAGERS, POSIX, SERVERS, TAKERS, TREE,
     Tool, ensure,
 };
-use crate::{documents, fuzz, layers, licences, page, program, promises, recap, sim, tidy};
+use crate::{book, documents, fuzz, layers, licences, page, program, promises, recap, sim, tidy};
 
 /// The package of tests with real clients; they have steps of their own.
 const SYSTEM: &str = "leasehold-system-tests";
@@ -38,6 +38,8 @@ pub(crate) enum Step {
     Tidy,
     /// Outside crates follow the policy of `deny.toml`.
     Licences,
+    /// The book can be written, lists each page, and has no link that leads nowhere.
+    Book,
     /// The documentation builds and names only existing items.
     Docs,
     /// The tests next to the code.
@@ -106,6 +108,7 @@ impl Step {
             Self::Layers => checked(repository, layers::checks),
             Self::Tidy => checked(repository, tidy::checks),
             Self::Licences => licences::run(repository),
+            Self::Book => book::run(repository),
             Self::Docs => {
                 let words = ["env", "RUSTDOCFLAGS=--deny=warnings", "cargo", "doc"];
                 let options = ["--workspace", "--no-deps", "--document-private-items"];
