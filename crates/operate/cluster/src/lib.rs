@@ -4,8 +4,8 @@
 //! iods of other machines ([`Cluster`]). A [`Group`] is the metaservers of one file system. The
 //! cluster key ([`Key`]) authenticates the servers of a cluster to each other, and an epoch
 //! (`epochs`) fences a metaserver that another has superseded. [`Tending`] runs the background work
-//! of a server, [`programs`] returns its programs for other metaservers and for referrals.
-//! [`look`], [`repair_unserved`], [`repair_served`], [`believe`], [`lay_out`] and [`move_home`] do
+//! of a server, [`programs()`] returns its programs for other metaservers and for referrals.
+//! [`look()`], [`repair_unserved`], [`repair_served`], [`believe()`], [`lay_out`] and [`move_home`] do
 //! the work of an administrator's commands; this crate prints nothing.
 
 mod address;
