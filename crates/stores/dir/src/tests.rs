@@ -9,6 +9,7 @@ mod data;
 mod guards;
 mod handles;
 mod harness;
+mod held;
 mod mounts;
 mod script;
 mod sync_table;

@@ -5,8 +5,9 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use leasehold_base::units::FileTime;
 use leasehold_fs::{
-    Attributes, Caller, Changed, Found, FsError, MaybeReady, Name, NewFile, NewNode, ObjectId,
-    Place, SetAttributes, Stability, Step, Store, Verifier, WriteDone,
+    Attributes, ByteRange, Caller, Changed, Found, FsError, MaybeReady, Name, NewFile, NewNode,
+    ObjectId, OpenFiles as _, Place, Ranges as _, SetAttributes, Stability, Step, Store, Verifier,
+    WriteDone,
 };
 
 use crate::{Config, MemStore};
@@ -237,4 +238,61 @@ fn a_full_store_returns_no_space_and_changes_nothing() {
     create(&store, "second");
     assert_eq!(try_create(&store, "third").result, Err(FsError::NoSpace), "three objects");
     store.check();
+}
+
+#[test]
+fn a_crash_ends_all_holds() {
+    let store = MemStore::default();
+    let (file, named) = (create(&store, "file"), create(&store, "named"));
+    let holds = [&file, &file, &named].map(|file| now(store.hold(file)).expect("it is there"));
+    unstable(&store, &file, 0, b"data");
+    now(store.remove(&superuser(), place(&store, "file"))).result.expect("it is there");
+    store.check();
+    assert_eq!(contents(&store, &file), b"data");
+    crash(&store);
+    assert_eq!(now(store.getattr(&file)), Err(FsError::Stale));
+    // The file number of the lost file is in use again.
+    let other = create(&store, "other");
+    let held = now(store.hold(&other)).expect("it is there");
+    drop(holds);
+    now(store.remove(&superuser(), place(&store, "other"))).result.expect("it is there");
+    store.check();
+    assert!(now(store.getattr(&other)).is_ok() && now(store.getattr(&named)).is_ok());
+    drop(held);
+    store.check();
+    assert_eq!(now(store.getattr(&other)), Err(FsError::Stale));
+}
+
+/// Compares allocations and deallocations of random ranges with a list of bytes.
+#[test]
+fn ranges_match_a_list_of_bytes() {
+    const LENGTH: usize = 5 * 4096;
+    let mut random = leasehold_base::random::Random::from_seed(1);
+    for _ in 0..200 {
+        let (store, mut model) = (MemStore::default(), vec![7; LENGTH]);
+        let file = create(&store, "file");
+        unstable(&store, &file, 0, &model);
+        for _ in 0..10 {
+            let mut number =
+                |below: usize| usize::try_from(random.below(below as u64)).expect("it is small");
+            let (offset, length, allocates) = (number(LENGTH), 1 + number(LENGTH), number(2) == 0);
+            let range = ByteRange { offset: offset as u64, length: length as u64 };
+            let changed = match allocates {
+                true => now(store.allocate(&superuser(), &file, range)),
+                false => now(store.deallocate(&superuser(), &file, range)),
+            };
+            changed.result.expect("there is room");
+            store.check();
+            let end = offset + length;
+            if allocates && model.len() < end {
+                model.resize(end, 0);
+            } else if !allocates {
+                let end = end.min(model.len());
+                model[offset..end].fill(0);
+            }
+            assert_eq!(contents(&store, &file), model);
+        }
+        crash(&store);
+        commit(&store, &file, 0, 0);
+    }
 }

@@ -7,6 +7,7 @@ mod file_iod;
 mod flow_controlled_iod;
 mod full;
 mod health;
+mod held;
 mod layout_policies;
 mod names;
 mod outage;
