@@ -1,6 +1,8 @@
 //! A lease-enforcing store gives the same guarantees as the store that it wraps.
 
+use core::pin::pin;
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Waker};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
@@ -10,10 +12,11 @@ use leasehold_core::leases::table::{self, Access};
 use leasehold_core::leases::{Client, Modrev, Object, Open, Serial, clients};
 use leasehold_fs::suite::{Subject, block_on, check_wrapper, run_all, run_model};
 use leasehold_fs::{
-    Access as Rights, Attributes, Caller, Capabilities, Capability, Changed, Coherence, Committed,
-    Completeness, DirectLayouts, ExclusiveAccess, ExportId, Found, FsError, Guard, Layout,
-    LocalMetadata, MaybeReady, NewFile, ObjectId, Place, Purpose, Reservations, SUPERUSER,
-    SetAttributes, SetTime, Space, Stability, Step, Store, Wcc, WriteDone, forward_store,
+    Access as Rights, Attributes, ByteRange, Caller, Capabilities, Capability, Changed, Coherence,
+    Committed, Completeness, Content, DirectLayouts, ExclusiveAccess, ExportId, Found, FsError,
+    Guard, Layout, LocalMetadata, MaybeReady, NewFile, ObjectId, Place, Purpose, RangeCopy,
+    Reservations, SUPERUSER, SetAttributes, SetTime, SetXattr, Space, Stability, Step, Store, Wcc,
+    WriteDone, XattrName, forward_store,
 };
 use leasehold_store_mem::MemStore;
 use leasehold_wire::lease::{self, Base, Kind, Terms, place};
@@ -190,6 +193,8 @@ impl Store for Away {
             direct_layouts: Some(self),
             local_metadata: Some(self),
             reservations: Some(self),
+            extended_attributes: Some(&self.store),
+            ranges: Some(&self.store),
             ..Capabilities::NONE
         }
     }
@@ -504,6 +509,42 @@ fn names_changed_by_others_are_no_part_of_a_change() {
             assert!(change.before < change.after);
         }
     }
+}
+
+/// The changes of NFS 4.2 pass through the operation guard, like a write.
+#[test]
+fn changes_of_ranges_and_extended_attributes_wait_for_a_lease() {
+    let (caller, range) = (superuser(), ByteRange { offset: 0, length: 1 });
+    let xattr = XattrName::parse(b"name").expect("it is a name");
+    let value = || Bytes::from_static(b"value");
+    let writer = Writer::new();
+    let Ok(Step::Child(name)) = Step::parse(b"other") else { panic!("it is a name") };
+    let (place, new) = (Place { directory: writer.store.root(), name }, NewFile::exclusive([1; 8]));
+    let other = block_on(writer.store.store.create(&caller, place, &new)).result;
+    let other = other.expect("there is room").object;
+    let copy = |from, to| RangeCopy { from, from_offset: 0, to, to_offset: 0, length: 0 };
+    let (file, before) = (writer.file, writer.now());
+    let (from, to) = (copy(file, other), copy(other, file));
+    let (store, leases) = (Arc::<Away>::clone(&writer.store), Arc::clone(&writer.leases));
+    let plain = LeasedStore::new(store, ExportId(1), leases, None);
+    let plain: &dyn Store = &plain;
+    assert_eq!(block_on(plain.xattr(&caller, &file, xattr)), Err(FsError::NoAttribute));
+    assert!(waits(plain.set_xattr(&caller, &file, xattr, value(), SetXattr::Either)));
+    assert!(waits(plain.remove_xattr(&caller, &file, xattr)));
+    assert!(waits(plain.seek(&caller, &file, 0, Content::Data)));
+    assert!(waits(plain.allocate(&caller, &file, range)));
+    assert!(waits(plain.deallocate(&caller, &file, range)));
+    for copy in [from, to] {
+        assert!(waits(plain.clone_range(&caller, &copy)));
+        assert!(waits(plain.copy_range(&caller, &copy)));
+    }
+    assert_eq!(writer.now(), before);
+}
+
+/// Returns true if an operation waits.
+fn waits<T>(answer: MaybeReady<'_, T>) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    pin!(answer).poll(&mut context).is_pending()
 }
 
 /// A request for a layout and a COMMIT name no lease, and their retry replies report no change.
