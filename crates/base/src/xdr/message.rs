@@ -138,6 +138,11 @@ impl Writer {
         self.message.words.extend_from_slice(&value.to_be_bytes());
     }
 
+    /// Appends encoded values.
+    pub fn raw(&mut self, encoded: &[u8]) {
+        self.message.words.extend_from_slice(encoded);
+    }
+
     /// Appends an opaque of fixed length and its padding (RFC 4506 section 4.9).
     pub fn fixed(&mut self, bytes: &[u8]) {
         self.message.words.extend_from_slice(bytes);

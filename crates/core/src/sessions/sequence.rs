@@ -196,19 +196,18 @@ impl Sessions {
     }
 
     /// Ends a running request with its whole reply, which must not share memory with a larger
-    /// buffer. The owner sends the reply. A request whose session was destroyed is ignored.
+    /// buffer, or without a reply that is too large for the cache. The owner sends the reply. A request whose session was destroyed is ignored.
     ///
     /// # Panics
     /// Panics if the session exists and the request is not running.
-    pub fn complete(&mut self, request: Request, reply: Bytes) {
+    pub fn complete(&mut self, request: Request, reply: Option<Bytes>) {
         let Some(session) = self.sessions.get_mut(&request.session) else { return };
         let reserved = session.slots.reserved(request.slot);
         // Rule 8: a reply without reserved memory is cached if it is small and memory is plentiful.
-        let is_small = reply.len()
-            <= self.limits.small_reply_bytes.min(session.fore.cached_bytes as usize)
-            && self.reply_bytes + reply.len() <= self.limits.replies_bytes / 2;
-        let is_cached = if reserved > 0 { reply.len() <= reserved } else { is_small };
-        let reply = is_cached.then_some(reply);
+        let small_bytes = self.limits.small_reply_bytes.min(session.fore.cached_bytes as usize);
+        let plenty = (self.limits.replies_bytes / 2).saturating_sub(self.reply_bytes);
+        let most = if reserved > 0 { reserved } else { small_bytes.min(plenty) };
+        let reply = reply.filter(|reply| reply.len() <= most);
         #[cfg(any(test, feature = "mutants"))]
         let reply = reply.filter(|_| self.mutant != Some(super::Mutant::DropsReplies));
         let (before, after) = session.slots.complete(request.slot, request.sequence, reply);

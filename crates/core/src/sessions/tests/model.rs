@@ -165,7 +165,7 @@ impl World {
         if let Some(id) = self.running.iter().nth(at).copied() {
             self.running.remove(&id);
             let (reply, target) = self.runs[&id].clone();
-            self.sessions.complete(id, reply.clone());
+            self.sessions.complete(id, Some(reply.clone()));
             self.replies.push((id, reply, target));
         }
     }

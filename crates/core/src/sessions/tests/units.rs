@@ -43,7 +43,7 @@ fn memory(slots: u32) -> i64 {
                 let request = sequence(session, slot, 1, 1);
                 let admitted = sessions.sequence(Time::ZERO, &request, &mut Vec::new());
                 let Ok(Admitted::Run { results, .. }) = admitted else { panic!("{admitted:?}") };
-                sessions.complete(results.request(), Bytes::new());
+                sessions.complete(results.request(), Some(Bytes::new()));
             }
         }
     });

@@ -116,7 +116,7 @@ impl Talk {
                 let reply = Bytes::copy_from_slice(words[words.len() - 1].as_bytes());
                 let request = place(&words[1..]);
                 if self.running.remove(&request) {
-                    sessions.complete(request, reply);
+                    sessions.complete(request, Some(reply));
                 }
                 return None;
             }
