@@ -19,6 +19,9 @@ use siphasher::sip::SipHasher24;
 pub type HandleBytes = [u8; HANDLE_V2_BYTES];
 
 const FORM: u8 = 1;
+/// The form of the handles of directories above the exports, of version 4 only. In bytes: form (1),
+/// zeros (3), number (16), zeros (4), checksum as in form 1.
+const FORM_OF_NODE: u8 = 2;
 const OBJECT_AT: usize = 4;
 const CHECKSUM_AT: usize = OBJECT_AT + ObjectId::BYTES_MAX;
 
@@ -27,6 +30,29 @@ const _: () = assert!(CHECKSUM_AT + size_of::<u64>() == HANDLE_V2_BYTES);
 /// The key of the checksums in a server's handles. A program that knows the key can forge handles.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HandleKey(pub [u8; 16]);
+
+impl HandleKey {
+    /// Returns the name of the server for clients of version 4, which reveals nothing of the key.
+    pub fn server_name(self) -> [u8; 16] {
+        let mut name = [0; 16];
+        for (half, bytes) in (0_u8..).zip(name.chunks_exact_mut(8)) {
+            let mut hasher = SipHasher24::new_with_key(&self.0);
+            hasher.write(b"server");
+            hasher.write_u8(half);
+            bytes.copy_from_slice(&hasher.finish().to_be_bytes());
+        }
+        name
+    }
+}
+
+/// The content of a handle of version 4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// A directory above the exports.
+    Node([u8; 16]),
+    /// An object of an export.
+    Object(ExportId, ObjectId),
+}
 
 /// Creates and verifies handles.
 #[derive(Clone)]
@@ -70,6 +96,33 @@ impl Handles {
         let export = ExportId(export_of(handle));
         let id = signed[OBJECT_AT..].get(..usize::from(handle[1])).ok_or(FsError::BadHandle)?;
         Ok((export, ObjectId::new(id).ok_or(FsError::BadHandle)?))
+    }
+
+    /// Returns the handle of a directory above the exports.
+    pub fn seal_node(&self, node: [u8; 16]) -> HandleBytes {
+        let mut handle = [0; HANDLE_V2_BYTES];
+        handle[0] = FORM_OF_NODE;
+        handle[OBJECT_AT..][..node.len()].copy_from_slice(&node);
+        let checksum = self.checksum(&handle[..CHECKSUM_AT]);
+        handle[CHECKSUM_AT..].copy_from_slice(&checksum.to_be_bytes());
+        handle
+    }
+
+    /// Returns the content of a handle of version 4.
+    ///
+    /// # Errors
+    /// [`FsError::BadHandle`] for a handle that this server did not issue.
+    pub fn open_any(&self, handle: &[u8]) -> Result<Opened, FsError> {
+        if handle.first() != Some(&FORM_OF_NODE) {
+            return self.open(handle).map(|(export, object)| Opened::Object(export, object));
+        }
+        let handle: &HandleBytes = handle.try_into().map_err(|_| FsError::BadHandle)?;
+        let (signed, checksum) = handle.split_at(CHECKSUM_AT);
+        if self.checksum(signed).to_be_bytes() != checksum {
+            return Err(FsError::BadHandle);
+        }
+        let node = signed[OBJECT_AT..].first_chunk().ok_or(FsError::BadHandle)?;
+        Ok(Opened::Node(*node))
     }
 
     /// Returns the client id of a host of NQNFS. A machine without the key can neither guess nor

@@ -41,7 +41,7 @@ mod unacknowledged;
 mod view;
 mod writing;
 
-pub use handles::{HandleBytes, HandleKey, Handles, export_of};
+pub use handles::{HandleBytes, HandleKey, Handles, Opened, export_of};
 pub use leased_store::{ChangeBase, LeaseRequests, LeasedCall, LeasedStore, Outcome, Piggyback};
 pub use list::Admission;
 pub use owner::{Leases, Ledger, Post, Remembered};
