@@ -22,6 +22,7 @@ mod lease;
 mod mount;
 mod nfs2;
 mod nfs3;
+mod nfs4;
 mod nqnfs;
 mod procedure;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub mod router;
 mod service;
 pub mod table;
 mod users;
+mod versions;
 
 pub use arrival::{Arrival, Transport, Trust};
 pub use drc::ReplyCache;
@@ -43,8 +45,10 @@ pub use leasehold_leases::{
     HandleKey, HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaiter, LeaseWaits, Ledger,
     Post, Remembered,
 };
+pub use nfs4::Nfs4;
 pub use reply_journal::{Noted, ReplyJournal};
 pub use response::Response;
 pub use router::{Program, Router};
 pub use service::Service;
 pub use users::{Unknown, Users};
+pub use versions::NfsVersions;

@@ -8,18 +8,19 @@
 //! 2. Rows of one program with different versions share the program number, and so does a row with
 //!    the procedure table. A call with a version that none of them has is answered `PROG_MISMATCH`
 //!    with the lowest and the highest version of all (RFC 5531 section 9).
-//! 3. A message whose head cannot be decoded goes to the service, which also receives the replies of
-//!    clients to callbacks.
+//! 3. A message whose head cannot be decoded is offered to each program, as the reply of a client to
+//!    a callback. If no program expects the reply, the message goes to the service, which has
+//!    callbacks of its own.
 
 use core::net::SocketAddr;
 use core::ops::RangeInclusive;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use leasehold_base::units::{ConnectionId, Time};
+use leasehold_base::units::{ConnectionId, Time, Xid};
 use leasehold_base::xdr::{Encode as _, Reader, Writer};
 use leasehold_fs::MaybeReady;
-use leasehold_wire::rpc::{Call, Reply, ReplyStatus, Versions};
+use leasehold_wire::rpc::{Call, CallError, Reply, ReplyStatus, Versions};
 
 use crate::{Arrival, Response, Service, Transport, table};
 
@@ -27,6 +28,12 @@ use crate::{Arrival, Response, Service, Transport, table};
 pub trait Program: Send + Sync {
     /// Answers one RPC message with a call of the program, as [`Service::answer`] does.
     fn answer(&self, arrival: Arrival, message: Bytes, writer: Writer) -> Response;
+
+    /// Receives a message that is not a call. Returns true if the message is the reply to a callback
+    /// of the program.
+    fn replied(&self, _arrival: &Arrival, _message: &Bytes) -> bool {
+        false
+    }
 
     /// Receives the end of a stream, as [`Service::connection_closed`] does.
     fn connection_closed(&self, _from: SocketAddr, _connection: ConnectionId) {}
@@ -86,7 +93,7 @@ enum Recipient<'a> {
     Service,
     Program(&'a dyn Program),
     /// The version is not supported.
-    Nobody(Versions),
+    Nobody(Xid, Versions),
 }
 
 impl Router {
@@ -99,21 +106,30 @@ impl Router {
     /// Answers one RPC message, as [`Service::answer`] does.
     pub fn answer(&self, arrival: Arrival, message: Bytes, mut writer: Writer) -> Response {
         // Most servers have no further programs: decode the head of a call only once.
-        if !self.rows.is_empty()
-            && let Ok(call) = Call::decode(&mut Reader::new(&message))
-        {
-            match self.recipient(&call, arrival.transport()) {
+        if !self.rows.is_empty() {
+            let recipient = match Call::decode(&mut Reader::new(&message)) {
+                Ok(call) => self.recipient(&call, arrival.transport()),
+                // Rule 3
+                Err(CallError::NotACall) if self.is_reply(&arrival, &message) => {
+                    return MaybeReady::now(None).into();
+                }
+                Err(_) => Recipient::Service,
+            };
+            match recipient {
                 Recipient::Service => {}
                 Recipient::Program(program) => return program.answer(arrival, message, writer),
-                Recipient::Nobody(versions) => {
-                    let (xid, status) = (call.xid, ReplyStatus::ProgramMismatch(versions));
+                Recipient::Nobody(xid, versions) => {
+                    let status = ReplyStatus::ProgramMismatch(versions);
                     Reply { xid, status }.encode(&mut writer);
                     return MaybeReady::now(Some(writer.finish())).into();
                 }
             }
         }
-        // Rule 3
         self.service.answer(arrival, message, writer)
+    }
+
+    fn is_reply(&self, arrival: &Arrival, message: &Bytes) -> bool {
+        self.rows.iter().any(|row| row.handler.replied(arrival, message))
     }
 
     fn recipient(&self, call: &Call<'_>, transport: Transport) -> Recipient<'_> {
@@ -129,7 +145,8 @@ impl Router {
         // Rule 2
         let low = rows.clone().map(|row| *row.versions.start()).chain(in_table.clone()).min();
         let high = rows.map(|row| *row.versions.end()).chain(in_table).max();
-        Recipient::Nobody(Versions { low: low.unwrap_or(0), high: high.unwrap_or(0) })
+        let versions = Versions { low: low.unwrap_or(0), high: high.unwrap_or(0) };
+        Recipient::Nobody(call.xid, versions)
     }
 
     /// Receives the end of a stream, and reports it to the service and to each program.

@@ -14,6 +14,7 @@ use leasehold_fs::{Caller, ClientKey, Disturbance, Export, ExportId, MaybeReady,
 use leasehold_leases::{
     HandleKey, Handles, LeaseCounts, LeaseView, Leases, Ledger, Post, Protocol, Remembered,
 };
+use leasehold_wire::nfs3;
 use leasehold_wire::rpc::{AuthStatus, Call, CallError, Reply, ReplyStatus};
 
 use crate::access::{Because, Decided};
@@ -29,7 +30,7 @@ use crate::nfs2::Cookies;
 use crate::reply_journal::{Noted, ReplyJournal};
 use crate::table::{Later, Use};
 use crate::users::{Unknown, Users};
-use crate::{Arrival, Response, Trust, credential, table};
+use crate::{Arrival, NfsVersions, Response, Trust, credential, table};
 
 /// The RPC service, which answers the calls of all programs for all exports.
 pub struct Service {
@@ -54,6 +55,8 @@ pub struct Service {
     /// True if the last rollback counter from a metaserver equals the counter that the iod has
     /// stored beside its objects. The iod then accepts clients (rule 7 of `iods`).
     lets_clients_in: AtomicBool,
+    /// The versions of NFS that the server offers.
+    pub(crate) versions: NfsVersions,
     /// A mutex that a thread holds while it replaces the exports, so that no replacement is lost.
     offering: Mutex<()>,
 }
@@ -83,6 +86,7 @@ impl Service {
             clients: None,
             guesses: Guesses::default(),
             lets_clients_in: AtomicBool::new(false),
+            versions: NfsVersions::default(),
             offering: Mutex::new(()),
         }
     }
@@ -91,6 +95,13 @@ impl Service {
     #[must_use]
     pub fn with_users(self, users: Box<dyn Users>) -> Self {
         Self { users, ..self }
+    }
+
+    /// Sets the versions of NFS that the server offers. Version 4 also needs a row of the router
+    /// ([`Nfs4`](crate::Nfs4)).
+    #[must_use]
+    pub fn with_versions(self, versions: NfsVersions) -> Self {
+        Self { versions, ..self }
     }
 
     /// Makes the service refuse calls of metaservers with a superseded epoch. `key` authenticates
@@ -286,6 +297,10 @@ impl Service {
             Ok(row) => row,
             Err(status) => return refuse(&Reply { xid: call.xid, status }, writer),
         };
+        if call.program == nfs3::PROGRAM && !self.versions.has(call.version) {
+            let status = ReplyStatus::ProgramMismatch(self.versions.range());
+            return refuse(&Reply { xid: call.xid, status }, writer);
+        }
         let exports = self.exports();
         let authority = match (self.is_iod, has_word) {
             (false, _) => Authority::Rules,
@@ -296,18 +311,9 @@ impl Service {
             }
         };
         let by = (authority, row.by_client);
-        let claimed = credential::claimed(&call.credential).and_then(|claimed| {
-            // NULL has no effect, so clients without access receive a reply as well.
-            let is_null = call.procedure == table::NULL;
-            let is_heard = is_null || self.is_heard(&arrival, &exports, claimed.as_ref(), by);
-            if is_heard { Ok(claimed) } else { Err(AuthStatus::TooWeak) }
-        });
-        let claimed = match claimed {
+        let claimed = match self.claimed(&arrival, &call, &exports, by) {
             Ok(claimed) => claimed,
-            Err(status) => {
-                let status = ReplyStatus::AuthError(status);
-                return refuse(&Reply { xid: call.xid, status }, writer);
-            }
+            Err(status) => return refuse(&Reply { xid: call.xid, status }, writer),
         };
         if exports.is_gated() {
             self.leases.tell(arrival.now);
@@ -361,6 +367,45 @@ impl Service {
         }
         let is_noted = has_note && !has_other;
         self.lets_clients_in.store(turn == 0 || is_noted, Ordering::Release);
+    }
+
+    /// Returns the credential that a call claims, if the server answers calls of the caller.
+    ///
+    /// # Errors
+    /// The RPC status of the reply to an invalid or refused credential.
+    fn claimed(
+        &self,
+        arrival: &Arrival,
+        call: &Call<'_>,
+        exports: &Exports,
+        by: (Authority, Use),
+    ) -> Result<Option<Caller>, ReplyStatus> {
+        let claimed = credential::claimed(&call.credential).map_err(ReplyStatus::AuthError)?;
+        // NULL has no effect, so clients without access receive a reply as well.
+        let is_null = call.procedure == table::NULL;
+        if is_null || self.is_heard(arrival, exports, claimed.as_ref(), by) {
+            Ok(claimed)
+        } else {
+            Err(ReplyStatus::AuthError(AuthStatus::TooWeak))
+        }
+    }
+
+    /// Returns the context of a call of a program outside the procedure table, which access rules
+    /// permit or refuse.
+    ///
+    /// # Errors
+    /// The RPC status of the reply to an invalid or refused credential.
+    pub(crate) fn context(
+        self: &Arc<Self>,
+        arrival: Arrival,
+        call: &Call<'_>,
+    ) -> Result<Context, ReplyStatus> {
+        let (exports, by) = (self.exports(), (Authority::Rules, Use::Never));
+        let claimed = self.claimed(&arrival, call, &exports, by)?;
+        if exports.is_gated() {
+            self.leases.tell(arrival.now);
+        }
+        Ok(Context { service: Arc::clone(self), exports, claimed, arrival, leased: None, by })
     }
 
     /// Returns true if this server answers calls of the caller at all. Otherwise reports the
@@ -481,7 +526,7 @@ fn is_heard(arrival: &Arrival, exports: &Exports) -> bool {
 }
 
 /// Encodes the reply to a call that reaches no procedure.
-fn refuse(reply: &Reply, mut writer: Writer) -> Response {
+pub(crate) fn refuse(reply: &Reply, mut writer: Writer) -> Response {
     reply.encode(&mut writer);
     MaybeReady::now(Some(writer.finish())).into()
 }
