@@ -20,14 +20,14 @@ use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_V2_BYTES_MAX};
 use leasehold_cluster::{Key, Layout, check_names, noted_epochs};
 use leasehold_fs::ClientKey;
 use leasehold_serve::access::{Access, Identity, Rule, Squash, User};
-use leasehold_serve::{Epoch, EpochKey, HandleKey};
+use leasehold_serve::{Epoch, EpochKey, HandleKey, NfsVersions};
 use leasehold_shell::process;
 use toml::Spanned;
 
 pub(crate) use self::facts::{Difference, Facts, grant};
 pub(crate) use self::init::run as init;
 use self::iods::Keeper;
-use self::options::{Durability, Export, Limits, Server};
+use self::options::{Durability, Export, Limits, NfsVersion, Server};
 use self::rules::{Wrong, rule, without_any};
 pub(crate) use self::rules::{is_name, look_up};
 use self::source::Source;
@@ -349,6 +349,31 @@ impl Server {
         self.udp.unwrap_or(true)
     }
 
+    /// Returns the versions of NFS to serve.
+    pub(crate) fn versions(&self) -> NfsVersions {
+        let has = |version| self.versions.contains(&version);
+        match self.versions.is_empty() {
+            true => NfsVersions::default(),
+            false => NfsVersions {
+                v2: has(NfsVersion::V2),
+                v3: has(NfsVersion::V3),
+                v4_1: has(NfsVersion::V4Minor1),
+                v4_2: has(NfsVersion::V4Minor2),
+            },
+        }
+    }
+
+    /// Returns the versions of NFS to serve as text, the highest first.
+    pub(crate) fn versions_text(&self) -> String {
+        let NfsVersions { v2, v3, v4_1, v4_2 } = self.versions();
+        let served = [(v4_2, "4.2"), (v4_1, "4.1"), (v3, "3"), (v2, "2")];
+        let texts: Vec<_> = served.iter().filter(|(is, _)| *is).map(|(_, text)| *text).collect();
+        match texts.as_slice() {
+            [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+            texts => texts.concat(),
+        }
+    }
+
     pub(crate) fn threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
@@ -370,6 +395,7 @@ fn merged(said: &Server, file: Server) -> Server {
         no_local_coherence: said.no_local_coherence || file.no_local_coherence,
         listen: if said.listen.is_empty() { file.listen } else { said.listen },
         udp: said.udp.or(file.udp),
+        versions: if said.versions.is_empty() { file.versions } else { said.versions },
         portmap: if tells { said.portmap } else { file.portmap },
         register: if tells { said.register } else { file.register },
         announce: said.announce || file.announce,

@@ -7,6 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use leasehold_base::shown::shown;
 use serde::Serialize;
 
+use leasehold_serve::NfsVersions;
+
+use crate::config::options::Server;
 use crate::options::Durability;
 use crate::portmap::Found;
 
@@ -15,6 +18,11 @@ use crate::portmap::Found;
 #[derive(Debug, Serialize)]
 pub(crate) struct Ready {
     addresses: Vec<Address>,
+    /// The versions of NFS, as text.
+    versions: String,
+    /// The command for clients with version 4; absent if the server does not serve the version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mount_v4: Option<String>,
     /// The addresses of the server's own portmapper.
     portmap: Vec<Address>,
     exports: Vec<Exported>,
@@ -80,11 +88,44 @@ impl Ready {
         let open_to_everybody = Vec::new();
         let pid = std::process::id();
         let mount = Some(mount);
-        Self { addresses, portmap, exports, mount, open_to_everybody, durability, http: None, pid }
+        Self {
+            addresses,
+            versions: "3 and 2".to_owned(),
+            mount_v4: None,
+            portmap,
+            exports,
+            mount,
+            open_to_everybody,
+            durability,
+            http: None,
+            pid,
+        }
+    }
+
+    /// Sets the transports and the versions of NFS, and adds the command for clients with version 4
+    /// if the server serves the version.
+    pub(crate) fn with_options(self, server: &Server) -> Self {
+        self.with_versions(server).with_datagrams(server.answers_datagrams())
+    }
+
+    fn with_versions(self, server: &Server) -> Self {
+        let first = self.addresses.first().map(|one| SocketAddr::new(one.address, one.port));
+        let path = match self.exports.as_slice() {
+            [export, _, ..] => export.name.as_str(),
+            [] | [_] => "/",
+        };
+        let command = |minor: u8, first: SocketAddr| {
+            let (host, port) = (host(first), first.port());
+            format!("sudo mount -t nfs -o vers=4.{minor},port={port} {host}:{path} /mnt")
+        };
+        let NfsVersions { v4_1, v4_2, .. } = server.versions();
+        let minor = if v4_2 { Some(2) } else { v4_1.then_some(1) };
+        let mount_v4 = minor.zip(first).map(|(minor, first)| command(minor, first));
+        Self { versions: server.versions_text(), mount_v4, ..self }
     }
 
     /// Adds UDP to the transports in the message, if the server serves datagrams.
-    pub(crate) fn with_datagrams(mut self, are_answered: bool) -> Self {
+    fn with_datagrams(mut self, are_answered: bool) -> Self {
         let transports: &[&str] = if are_answered { &["tcp", "udp"] } else { &["tcp"] };
         for address in self.addresses.iter_mut().chain(&mut self.portmap) {
             address.transports = transports;
@@ -120,7 +161,7 @@ impl Ready {
         let mut text = String::new();
         let has_udp = self.addresses.iter().any(|one| one.transports.contains(&"udp"));
         let carriers = if has_udp { "TCP and UDP" } else { "TCP" };
-        let how = format!("(NFS 3 and 2, {carriers}) on {}", listed(&self.addresses));
+        let how = format!("(NFS {}, {carriers}) on {}", self.versions, listed(&self.addresses));
         let is_read_only = |export: &Exported| if export.read_only { ", read-only" } else { "" };
         match (self.exports.as_slice(), &self.mount) {
             ([export], Some(_)) => {
@@ -144,6 +185,9 @@ impl Ready {
         if let Some(Mount { linux, macos }) = &self.mount {
             let _ = writeln!(text, "\nLinux:\n  {linux}");
             let _ = writeln!(text, "macOS:\n  {macos}");
+            if let Some(mount) = &self.mount_v4 {
+                let _ = writeln!(text, "Linux, version 4 (experimental):\n  {mount}");
+            }
         } else {
             let iods = self.addresses.iter().map(|one| {
                 let host = host(SocketAddr::new(one.address, one.port));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_cluster::{Served, Tending};
-use leasehold_serve::{HandleKey, Router, Service};
+use leasehold_serve::{HandleKey, Nfs4, NfsVersions, Router, Service};
 use leasehold_shell::client::block_on;
 use leasehold_shell::control::Control;
 use leasehold_shell::inherited_sockets::{InheritedSockets, Purpose};
@@ -106,23 +106,23 @@ fn serve(
     let standing = stable_log::standing(log.as_deref(), &only, &state)?;
     let verifier = verifier::begin(&state)?;
     let (durability, log_mib) = (plan.durability(), plan.stable_log_mib);
-    let (callers, naming) = (plan.callers()?, Naming::of(&plan));
+    let (callers, naming, of_server) = (plan.callers()?, Naming::of(&plan), plan.server.clone());
     let (exported, open) = (exported(&plan), plan.open_to_everybody(&addresses));
-    let answers_datagrams = plan.server.answers_datagrams();
     let serving = Serving::open(plan, said.clone(), verifier, descriptors / 4)?;
     let log = log_before(&serving, log.as_deref().zip(Some(log_mib)), &state, standing)?;
     let serving = Arc::new(serving);
     let _upkeep = upkeep(&serving)?;
 
     must_suffice(descriptors, serving.loops())?;
-    let service = service(&serving, key, callers.as_ref())?;
+    let service = service(&serving, key, callers.as_ref())?.with_versions(of_server.versions());
     let (service, journal) = notes::begin(service, &state, durability, &serving.stores())?;
     let service = Arc::new(leases::begin(service, &state)?);
     serving.followed_by(Arc::clone(&service))?;
+    let nfs4 = nfs4(&service, &serving, key, of_server.versions())?;
     let running = server
-        .start(Arc::new(Router::new(Arc::clone(&service), serving.programs(&service))))
+        .start(Arc::new(router(&service, &serving, nfs4.as_ref())))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
-    service.call_clients_by(running.post());
+    call_clients_by(&running, &service, nfs4.as_ref());
     let telling = telling.start()?;
     let source = live::source(&running, &service, durability, &addresses, &serving);
     let control = control::begin(&state, Desk::new(Arc::clone(&source), Arc::clone(&serving)));
@@ -135,7 +135,7 @@ fn serve(
     serving.known_by(Arc::clone(&known));
     let tending = Tending::begin(&(Arc::clone(&serving) as Arc<dyn Served>))?;
     let ready = Ready::new(&addresses, telling.found(), exported, durability)
-        .with_datagrams(answers_datagrams)
+        .with_options(&of_server)
         .with_http(shown)
         .with_open(open);
     let ready = if callers.is_some() { ready.of_iod() } else { ready };
@@ -151,6 +151,42 @@ fn look_up_hosts(plan: &mut Plan) {
     for unknown in plan.look_up() {
         tracing::warn!("a rule names a host that has no address: {unknown}");
     }
+}
+
+/// Returns the router of all programs.
+fn router(service: &Arc<Service>, serving: &Serving, nfs4: Option<&Arc<Nfs4>>) -> Router {
+    let mut programs = serving.programs(service);
+    programs.extend(nfs4.map(Nfs4::row));
+    Router::new(Arc::clone(service), programs)
+}
+
+/// Sets the sender of the server's calls to clients.
+fn call_clients_by(running: &Running, service: &Service, nfs4: Option<&Arc<Nfs4>>) {
+    service.call_clients_by(running.post());
+    if let Some(nfs4) = nfs4 {
+        nfs4.call_clients_by(running.post());
+    }
+}
+
+/// Creates the front end of version 4, if the server serves the version.
+fn nfs4(
+    service: &Arc<Service>,
+    serving: &Serving,
+    key: HandleKey,
+    versions: NfsVersions,
+) -> Result<Option<Arc<Nfs4>>, Failure> {
+    if !versions.has_v4() {
+        return Ok(None);
+    }
+    if serving.metaserver().is_some() {
+        let text =
+            "several metaservers do not serve NFS versions 4.1 and 4.2: give `--versions 2,3`";
+        return Err(Kind::Options.because(text.to_owned()));
+    }
+    // Each start of the server has a greater epoch, and the first epoch is 1.
+    let epoch = u32::try_from(service.lease_view(0).epoch).unwrap_or(u32::MAX).max(1);
+    let now = leasehold_shell::clock::now();
+    Ok(Some(Arc::new(Nfs4::new(Arc::clone(service), key, epoch, now))))
 }
 
 /// Creates the service of all exports; the service of an iod authenticates its callers by

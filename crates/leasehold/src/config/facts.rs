@@ -37,6 +37,7 @@ impl Facts {
         put(format!("{FIXED}listen"), listen.join(", "));
         let udp = if server.answers_datagrams() { "served" } else { "not served" };
         put(format!("{FIXED}udp"), udp.to_owned());
+        put(format!("{FIXED}versions"), server.versions_text());
         put(format!("{FIXED}state"), plan.state.display().to_string());
         put(format!("{FIXED}durability"), format!("{:?}", plan.durability()).to_lowercase());
         let log = server.stable_log.as_ref().map(|log| log.display().to_string());

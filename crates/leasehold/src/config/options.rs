@@ -40,6 +40,23 @@ pub(crate) struct File {
     pub(crate) export: Vec<Spanned<Export>>,
 }
 
+/// A version of NFS.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum NfsVersion {
+    #[serde(rename = "2")]
+    #[value(name = "2")]
+    V2,
+    #[serde(rename = "3")]
+    #[value(name = "3")]
+    V3,
+    #[serde(rename = "4.1")]
+    #[value(name = "4.1")]
+    V4Minor1,
+    #[serde(rename = "4.2")]
+    #[value(name = "4.2")]
+    V4Minor2,
+}
+
 /// The options of `[server]`; the same options on the command line override them.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -113,6 +130,23 @@ pub(crate) struct Server {
     #[arg(long, value_name = "BOOL", hide_short_help = true, help_heading = WHERE)]
     #[schemars(with = "bool", extend("init" = true))]
     pub(crate) udp: Option<bool>,
+
+    /// A version of NFS to serve: 2, 3, 4.1 or 4.2; may be given several times [default: 2, 3]
+    ///
+    /// Versions 4.1 and 4.2 are experimental: they have no delegations, and after a restart of the
+    /// server clients open their files again and lose their locks. A server that is one of several
+    /// metaservers cannot serve them. Example: `--versions 3,4.2`
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        hide_possible_values = true,
+        hide_short_help = true,
+        value_name = "VERSION",
+        help_heading = WHERE
+    )]
+    #[schemars(with = "Vec<String>", extend("init" = ["2", "3"]))]
+    pub(crate) versions: Vec<NfsVersion>,
 
     /// Run a portmapper for this server, on port 111 or at the given address
     ///
