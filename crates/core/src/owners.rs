@@ -2,7 +2,7 @@
 //!
 //! An owner is a user or a process of a client (RFC 8881 section 9.1.1). Its name may have 1024
 //! bytes, and one owner usually has much state; so each state has the small number of its owner,
-//! and the table [`Owners`] has the names.
+//! and the table `Owners` has the names.
 
 mod grace;
 

@@ -31,7 +31,7 @@ impl<T> Changed<T> {
     }
 }
 
-/// The outcome of [`Store::rename`].
+/// The outcome of [`Store::rename`](crate::Store::rename).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renamed {
     /// The result.
@@ -42,7 +42,7 @@ pub struct Renamed {
     pub to: Wcc,
 }
 
-/// The outcome of [`Store::link`].
+/// The outcome of [`Store::link`](crate::Store::link).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linked {
     /// The result.
@@ -184,7 +184,7 @@ impl NewFile {
     }
 }
 
-/// The kind of object that [`Store::make`] creates.
+/// The kind of object that [`Store::make`](crate::Store::make) creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewNode<'a> {
     /// A directory.
@@ -262,6 +262,7 @@ pub struct Properties {
     /// True if a file can have several names.
     pub links: bool,
     /// True if clients may hold leases on directories and on all other objects that are not regular
-    /// files. If other servers share the names, [`Coherence::acquire`](super::Coherence::acquire) makes the final decision.
+    /// files. If other servers share the names, [`Coherence::acquire`](super::Coherence::acquire)
+    /// makes the final decision.
     pub leases_names: bool,
 }

@@ -1,6 +1,6 @@
 //! Faults of this machine that impair a server or a mount.
 //!
-//! [`Facts::gather`] reads the state of the machine; [`findings`] is a pure function of the facts.
+//! [`Facts::gather`] reads the state of the machine; [`findings()`] is a pure function of the facts.
 //! [`below`] and [`mountinfo`] find the file systems of served directories for other commands too.
 
 pub mod below;

@@ -1,7 +1,7 @@
 //! Files on servers without a mount: lookup, listing, reading and copying.
 //!
 //! [`Servers`] connects to the servers of `nfs://` addresses and finds objects there. [`entries`]
-//! lists a directory, [`write_out`] reads a file in order, and [`copy`] copies trees between this
+//! lists a directory, [`write_out`] reads a file in order, and [`copy()`] copies trees between this
 //! machine and servers. A caller gets the counts of a copy through [`Watch`]; this crate prints
 //! nothing.
 

@@ -20,7 +20,7 @@ pub(super) struct Program {
 }
 
 impl Leases {
-    /// Reports an access by a local program to an object of a store; see [`Leases::disturbed`].
+    /// Reports an access by a local program to an object of a store; see `Leases::disturbed`.
     pub fn used_by_program(
         self: &Arc<Self>,
         now: Time,

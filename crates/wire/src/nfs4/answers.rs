@@ -45,7 +45,7 @@ macro_rules! operations {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Args<'a> {
             $(
-                #[doc = concat!("The arguments of [`", stringify!($module), "`].")]
+                #[doc = concat!("The arguments of [`mod@", stringify!($module), "`].")]
                 $variant($module::$args $(<$args_life>)?),
             )*
         }
@@ -95,7 +95,7 @@ macro_rules! operations {
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Results<'a> {
             $(
-                #[doc = concat!("The results of [`", stringify!($module), "`].")]
+                #[doc = concat!("The results of [`mod@", stringify!($module), "`].")]
                 $variant($module::$reply $(<$reply_life>)?),
             )*
             /// The status of an illegal number, or of an operation without a type here.

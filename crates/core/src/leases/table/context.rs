@@ -12,7 +12,7 @@ pub trait Shared {
     fn shares(&mut self) -> &mut Shares;
 
     /// Takes a charge that the shard has recorded. The other shards receive it as
-    /// [`Event::Charged`].
+    /// [`Event::Charged`](super::Event::Charged).
     fn charged(&mut self, charge: Charge);
 }
 
