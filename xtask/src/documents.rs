@@ -64,17 +64,37 @@ fn known_options(
     let words: Vec<&str> = words.into_iter().chain(own).chain(["--help"]).collect();
     let help = program::output(repository.root(), &words)?;
     let mut known: BTreeSet<String> = options_in(&help).map(str::to_owned).collect();
-    let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    for line in below.take_while(|line| line.starts_with("  ")) {
-        // A line with a deeper indent continues a description.
-        let Some(name) = line[2..].split(' ').next().filter(|name| !name.is_empty()) else {
-            continue;
-        };
+    for name in commands_in(&help) {
         command.push(name.to_owned());
         known.append(&mut known_options(repository, command)?);
         command.pop();
     }
     Ok(known)
+}
+
+/// Returns the names of the commands in a help text: the lines below `Commands:`, or the lines of
+/// groups, each of which begins with a heading or with spaces.
+fn commands_in(help: &str) -> Vec<&str> {
+    if help.lines().any(|line| line == "Commands:") {
+        let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+        let lines = below.take_while(|line| line.starts_with("  "));
+        // A line with a deeper indent continues a description.
+        return lines
+            .filter_map(|line| line[2..].split(' ').next())
+            .filter(|name| !name.is_empty())
+            .collect();
+    }
+    if !help.contains("<COMMAND>") {
+        return Vec::new();
+    }
+    let groups = help.lines().skip_while(|line| !line.starts_with("Usage:")).skip(1);
+    groups
+        .take_while(|line| *line != "Options:")
+        .filter_map(|line| match line.split_once(": ") {
+            Some((heading, rest)) if !heading.contains(' ') => rest.split_whitespace().next(),
+            _ => line.strip_prefix("  ").and_then(|rest| rest.split_whitespace().next()),
+        })
+        .collect()
 }
 
 /// Returns the long options in a text.
@@ -141,6 +161,15 @@ mod tests {
     fn options_are_found_in_help_and_in_code() {
         let help = "  -s, --state-dir <DIR>  where; [--json]\n---";
         assert_eq!(options_in(help).collect::<Vec<_>>(), ["--state-dir", "--json"]);
+    }
+
+    #[test]
+    fn commands_are_found_in_lists_and_in_groups() {
+        let list = "Usage: x <COMMAND>\n\nCommands:\n  try    A trial: all\n         of it\n  end  End\n\nOptions:\n  -h";
+        assert_eq!(commands_in(list), ["try", "end"]);
+        let groups = "Text: more\n\nUsage: x <COMMAND>\n\nServers:  serve  Serve: all\n          top    Top\nSet-up:   config  Configure\n\nOptions:\n  -h";
+        assert_eq!(commands_in(groups), ["serve", "top", "config"]);
+        assert_eq!(commands_in("Usage: x [OPTIONS]\n\nOptions:\n  -h"), [""; 0]);
     }
 
     #[test]
