@@ -24,9 +24,11 @@ use crate::programs::Program;
 use crate::unacknowledged::Unacknowledged;
 use crate::view::LeaseWaits;
 
-/// The number of shards: several times the number of event loops of a large machine. A wake-up
-/// visits all shards.
-pub(crate) const SHARDS: usize = 16;
+/// The number of shards. The code and its tests permit any number, and several times the number of
+/// event loops of a large machine is the aim. It is one until the cause of a fault is found: with 16
+/// shards, a metaserver answers several requests for a lease on names of another metaserver before
+/// it grants the lease. A wake-up visits all shards.
+pub(crate) const SHARDS: usize = 1;
 
 /// The maximum number of leases of a shard. At this limit the shard grants no further lease, and the
 /// call of a client that requests one runs without a lease. All shards together grant 2^20 leases.

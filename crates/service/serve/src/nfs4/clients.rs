@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
+use leasehold_base::limits::sessions::CALLBACKS_MAX;
 use leasehold_base::units::{ConnectionId as Connection, Time, Xid};
 use leasehold_base::xdr::{Decode as _, Message, Reader};
 use leasehold_core::locks::{Effect as LockEffect, Locker};
@@ -338,6 +339,11 @@ impl State {
         let Some(&to) = self.connections.get(&call.connection) else { return };
         let xid = Xid(self.next_xid);
         self.next_xid = self.next_xid.wrapping_add(1);
+        // At the limit the server forgets its oldest callback: the state machine repeats a callback
+        // whose answer does not arrive.
+        if self.calls.len() >= CALLBACKS_MAX {
+            self.calls.pop_first();
+        }
         let request = Request { session: call.session, slot: call.slot, sequence: call.sequence };
         self.calls.insert(xid, (call.connection, request));
         if let Payload::Operation(_) = call.payload {

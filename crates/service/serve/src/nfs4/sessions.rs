@@ -41,6 +41,10 @@ pub(super) async fn exchange_id(
     compound: &mut Compound,
     args: exchange::Args<'_>,
 ) -> Result<Server, Status> {
+    // A host without any export has no use for a client record.
+    if !compound.context.exports.have(compound.context.arrival.from.ip()) {
+        return Err(Status::Access);
+    }
     // State protection needs RPCSEC_GSS, which the server does not support.
     match args.protection {
         exchange::Protection::None => {}

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use leasehold_fs::suite::block_on as wait;
 use leasehold_fs::{FsError, Held, ObjectId, OpenFiles as _, Stability, Store as _};
@@ -54,11 +55,19 @@ fn a_hold_needs_no_descriptor_for_writing() {
     let file = world.file("file");
     world.write(file, b"data", Stability::FileSync);
     let held = hold(&world, &file).expect("it is there");
-    world.store.close_idle();
-    world.store.close_idle();
-    let open = world.store.volume.open_object(&file).expect("it is held");
-    let flags = rustix::fs::fcntl_getfl(open.descriptor().as_fd()).expect("it is open");
-    assert!(flags.contains(rustix::fs::OFlags::PATH), "{flags:?}");
+    // A thread that has synced the file may still use its descriptor, so close idle descriptors until
+    // the one for writing is closed.
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        world.store.close_idle();
+        let open = world.store.volume.open_object(&file).expect("it is held");
+        let flags = rustix::fs::fcntl_getfl(open.descriptor().as_fd()).expect("it is open");
+        if flags.contains(rustix::fs::OFlags::PATH) {
+            break;
+        }
+        assert!(Instant::now() < until, "{flags:?}");
+        std::thread::yield_now();
+    }
     drop(held);
     assert_eq!(wait(world.store.access(&superuser(), &file, <_>::default())).map(drop), Ok(()));
 }

@@ -22,6 +22,7 @@ fn subject(lan: Lan, at: usize) -> Subject {
             Capability::DirectLayouts,
             Capability::LocalMetadata,
             Capability::Reservations,
+            Capability::Ranges,
         ],
         files_are_its_own: false,
         names_are_its_own: false,
