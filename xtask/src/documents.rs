@@ -84,7 +84,7 @@ fn commands_in(help: &str) -> Vec<&str> {
             .filter(|name| !name.is_empty())
             .collect();
     }
-    if !help.contains("<COMMAND>") {
+    if !help.lines().any(|line| line.starts_with("Usage:") && line.ends_with("<COMMAND>")) {
         return Vec::new();
     }
     let groups = help.lines().skip_while(|line| !line.starts_with("Usage:")).skip(1);
@@ -169,7 +169,8 @@ mod tests {
         assert_eq!(commands_in(list), ["try", "end"]);
         let groups = "Text: more\n\nUsage: x <COMMAND>\n\nServers:  serve  Serve: all\n          top    Top\nSet-up:   config  Configure\n\nOptions:\n  -h";
         assert_eq!(commands_in(groups), ["serve", "top", "config"]);
-        assert_eq!(commands_in("Usage: x [OPTIONS]\n\nOptions:\n  -h"), [""; 0]);
+        let none = "Usage: x [OPTIONS]\n\nOptions:\n  --restart <COMMAND>";
+        assert_eq!(commands_in(none), [""; 0]);
     }
 
     #[test]
