@@ -19,6 +19,20 @@ pub enum Claim {
     Delegation,
 }
 
+impl Claim {
+    /// Decides if the grace period permits an OPEN with this claim (rule 11). A server calls this
+    /// function before it creates the file of an OPEN.
+    ///
+    /// # Errors
+    /// [`Refusal::Grace`], [`Refusal::NoGrace`] and [`Refusal::ReclaimBad`].
+    pub fn admit(self, grace: Grace) -> Result<(), Refusal> {
+        match self {
+            Self::Delegation => Ok(()),
+            Self::New | Self::Previous => Ok(grace.admit(self == Self::Previous)?),
+        }
+    }
+}
+
 /// An OPEN of a file that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
@@ -59,10 +73,7 @@ impl Opens {
             return Err(Refusal::Invalid);
         }
         let reclaims = claim == Claim::Previous;
-        // Rule 11
-        if claim != Claim::Delegation {
-            grace.admit(reclaims)?;
-        }
+        claim.admit(grace)?;
         // Rule 3
         let conflicts = |other: Share| share.conflicts(other);
         if conflicts(self.states.share(object))

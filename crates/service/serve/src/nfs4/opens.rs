@@ -179,7 +179,7 @@ pub(super) async fn open(
     let owner = Name::new(args.owner.owner.0).ok_or(Status::BadXdr)?;
     let grace = compound.grace()?;
     let claim = claim(&args.claim)?;
-    admit(grace, claim)?;
+    claim.admit(grace).map_err(refused)?;
     let (export, at) = compound.object(Status::IsDirectory)?;
     let target = compound.target_of((export, at)).await?;
     let reached = match args.claim {
@@ -281,18 +281,6 @@ async fn truncate(target: &Target<'_>, object: &ObjectId) -> Result<(), Status> 
     let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
     let changed = ops::setattr(&target.request, object, &empty, None).await;
     changed.result.map_err(convert::status)
-}
-
-/// Checks the grace period before the call creates a file.
-const fn admit(grace: Grace, claim: Claim) -> Result<(), Status> {
-    match (grace, claim) {
-        (Grace::Over, Claim::New)
-        | (Grace::Reclaiming, Claim::Previous)
-        | (_, Claim::Delegation) => Ok(()),
-        (Grace::Unlisted, Claim::Previous) => Err(Status::ReclaimBad),
-        (_, Claim::Previous) => Err(Status::NoGrace),
-        (_, Claim::New) => Err(Status::Grace),
-    }
 }
 
 /// Returns the delegation of an open: none, with a reason if the client wished one.
