@@ -10,8 +10,8 @@ pub const CLIENTS_MAX: usize = 1 << 14;
 /// that starts at once, and little memory for an attacker.
 pub const UNCONFIRMED_MAX: usize = 1 << 10;
 
-/// The longest client owner, in bytes (RFC 8881 3.1, NFS4_OPAQUE_LIMIT).
-pub const OWNER_BYTES_MAX: usize = 1024;
+/// The longest client owner, in bytes.
+pub const OWNER_BYTES_MAX: usize = super::OPAQUE_V4_BYTES_MAX as usize;
 
 /// The largest number of sessions.
 pub const SESSIONS_MAX: usize = 1 << 15;

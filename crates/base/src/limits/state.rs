@@ -2,10 +2,9 @@
 
 use core::time::Duration;
 
-/// The longest name of an open-owner or lock-owner, in bytes (RFC 8881 section 3.2,
-/// NFS4_OPAQUE_LIMIT). A name of NLM also fits: its three fields together are bounded by the
-/// owner's front end.
-pub const OWNER_NAME_BYTES_MAX: usize = 1024;
+/// The longest name of an open-owner or lock-owner, in bytes. A name of NLM also fits: its three
+/// fields together are bounded by the owner's front end.
+pub const OWNER_NAME_BYTES_MAX: usize = super::OPAQUE_V4_BYTES_MAX as usize;
 
 /// The largest number of byte-range locks of one shard: at 128 bytes each they take 128 MiB.
 pub const LOCKS_MAX: usize = 1 << 20;

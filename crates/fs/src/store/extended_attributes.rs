@@ -112,9 +112,9 @@ pub enum SetXattr {
     Replace,
 }
 
-/// The maximum size of the value of an extended attribute in bytes, as in Linux. A store may permit
-/// less.
-pub const XATTR_BYTES_MAX: usize = 64 << 10;
+/// The maximum size of the value of an extended attribute in bytes, as on the wire. A store may
+/// permit less.
+pub const XATTR_BYTES_MAX: usize = leasehold_base::limits::XATTR_BYTES_MAX as usize;
 
 /// A page of names of extended attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
