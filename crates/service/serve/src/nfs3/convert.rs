@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use leasehold_fs::{self as fs, Changed, FsError, Mode, ObjectId, SetTime};
+use leasehold_fs::{self as fs, Changed, FsError, Mode, ObjectId, SetTime, Stability};
 use leasehold_wire::nfs3;
 
 use crate::context::{Context, Target};
@@ -101,6 +101,24 @@ pub(super) fn settled<T>(changed: Changed<T>) -> Result<(T, nfs3::Wcc), Refusal<
     match changed.result {
         Ok(value) => Ok((value, results)),
         Err(error) => Err(Refusal { error, results }),
+    }
+}
+
+/// Converts the durability that a WRITE of version 3 or 4 requests.
+pub(crate) const fn stability(requested: nfs3::write::Stability) -> Stability {
+    match requested {
+        nfs3::write::Stability::Unstable => Stability::Unstable,
+        nfs3::write::Stability::DataSync => Stability::DataSync,
+        nfs3::write::Stability::FileSync => Stability::FileSync,
+    }
+}
+
+/// Converts the durability that a WRITE of version 3 or 4 has reached.
+pub(crate) const fn wire_stability(reached: Stability) -> nfs3::write::Stability {
+    match reached {
+        Stability::Unstable => nfs3::write::Stability::Unstable,
+        Stability::DataSync => nfs3::write::Stability::DataSync,
+        Stability::FileSync => nfs3::write::Stability::FileSync,
     }
 }
 

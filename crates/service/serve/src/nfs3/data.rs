@@ -1,6 +1,6 @@
 //! Data of files: READ, WRITE and COMMIT.
 
-use leasehold_fs::{FsError, Stability, ops};
+use leasehold_fs::{FsError, ops};
 use leasehold_wire::nfs3::{self as wire, Wcc};
 
 use super::{After, convert};
@@ -32,22 +32,14 @@ pub(crate) async fn write(
     if args.data.len() != args.count as usize {
         return Err(FsError::Invalid.into());
     }
-    let stability = match args.stability {
-        wire::write::Stability::Unstable => Stability::Unstable,
-        wire::write::Stability::DataSync => Stability::DataSync,
-        wire::write::Stability::FileSync => Stability::FileSync,
-    };
+    let stability = convert::stability(args.stability);
     let changed =
         ops::write(&target.request, &target.object, args.offset, args.data, stability).await;
     let (done, file) = convert::settled(changed).map_err(|refusal| target.shown(refusal))?;
     Ok(wire::write::Done {
         file: target.told(file),
         count: done.count,
-        stability: match done.stability {
-            Stability::Unstable => wire::write::Stability::Unstable,
-            Stability::DataSync => wire::write::Stability::DataSync,
-            Stability::FileSync => wire::write::Stability::FileSync,
-        },
+        stability: convert::wire_stability(done.stability),
         verifier: done.verifier.0,
     })
 }

@@ -1,14 +1,14 @@
 //! Operations on the data of files: READ, WRITE and COMMIT.
 
-use leasehold_fs::{Stability, ops};
+use leasehold_fs::ops;
 use leasehold_wire::nfs4::{
-    self as wire, Status, WriteVerifier, commit as wire_commit, read as wire_read,
-    write as wire_write,
+    Status, WriteVerifier, commit as wire_commit, read as wire_read, write as wire_write,
 };
 
 use super::attribute_ops::data_status;
 use super::compound::Compound;
 use super::opens::{self, Access};
+use crate::nfs3::convert::{stability, wire_stability};
 
 /// The bytes of a READ reply in addition to the data: the flag and the length, and the RPC header.
 const READ_HEAD_BYTES: usize = 64;
@@ -33,21 +33,13 @@ pub(super) async fn write(
 ) -> Result<wire_write::Done, Status> {
     let target = compound.target(Status::IsDirectory).await?;
     opens::may_use(compound, &target, args.stateid, Access::Write).await?;
-    let stability = match args.stability {
-        wire::Stability::Unstable => Stability::Unstable,
-        wire::Stability::DataSync => Stability::DataSync,
-        wire::Stability::FileSync => Stability::FileSync,
-    };
+    let stability = stability(args.stability);
     let (object, offset) = (&target.object, args.offset);
     let changed = ops::write(&target.request, object, offset, args.data, stability).await;
     let done = changed.result.map_err(data_status)?;
     Ok(wire_write::Done {
         count: done.count,
-        stability: match done.stability {
-            Stability::Unstable => wire::Stability::Unstable,
-            Stability::DataSync => wire::Stability::DataSync,
-            Stability::FileSync => wire::Stability::FileSync,
-        },
+        stability: wire_stability(done.stability),
         verifier: WriteVerifier(done.verifier.0),
     })
 }
