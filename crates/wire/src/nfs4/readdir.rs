@@ -97,20 +97,26 @@ impl<Entries: Encode> Encode for Done<Entries> {
 /// list, and the flag for the end of the directory.
 pub const EMPTY_BYTES: u32 = 8 + 4 + 4;
 
-/// The encoder of a successful [`Reply`] that takes entries until a limit.
+/// The encoder of [`Done`] that takes entries until a limit.
 #[derive(Debug)]
 pub struct Listing<'w> {
     writer: &'w mut Writer,
     bytes_max: usize,
+    is_empty: bool,
 }
 
 impl<'w> Listing<'w> {
     /// Starts the results. The writer then has at most `bytes_max` bytes in total, of which the
     /// entries leave room for the end of the list.
     pub fn new(writer: &'w mut Writer, verifier: CookieVerifier, bytes_max: usize) -> Self {
-        super::OK.encode(writer);
         verifier.encode(writer);
-        Self { writer, bytes_max }
+        Self { writer, bytes_max, is_empty: true }
+    }
+
+    /// Returns true if the results have no entries.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.is_empty
     }
 
     /// Appends an entry if the limit permits the entry.
@@ -119,7 +125,9 @@ impl<'w> Listing<'w> {
         true.encode(self.writer);
         entry.encode(self.writer);
         let fits = self.writer.len() + LIST_END_BYTES <= self.bytes_max;
-        if !fits {
+        if fits {
+            self.is_empty = false;
+        } else {
             self.writer.rewind(&mark);
         }
         fits

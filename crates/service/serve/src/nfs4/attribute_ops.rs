@@ -1,8 +1,6 @@
 //! Operations on attributes: GETATTR, SETATTR, VERIFY and NVERIFY.
 
-use bytes::Bytes;
 use leasehold_base::units::FileId;
-use leasehold_base::xdr::{Encode, Writer};
 use leasehold_fs::{self as fs, Entry, ExportId, FileType, FsError, ObjectId, Space, ops};
 use leasehold_wire::nfs4::{
     Attribute, AttributeError, Attributes, Bitmap, EncodedAttributes, FileSystemId, Status,
@@ -13,26 +11,14 @@ use super::attributes::{self, Object};
 use super::compound::{Compound, Place};
 use super::convert;
 use super::opens;
-use super::operations::Failed;
+use super::operations::{Encoded, Failed};
 use crate::context::Target;
 
 pub(super) use super::attributes::has_write_only;
 
-/// Encoded attributes: the set, and the values.
-pub(super) struct Encoded(Bytes);
-
-impl Encode for Encoded {
-    fn encode(&self, writer: &mut Writer) {
-        writer.raw(&self.0);
-    }
-}
-
-impl Encoded {
-    fn of(values: &Attributes<'_>, requested: &Bitmap) -> Self {
-        let mut writer = Writer::new();
-        values.select(*requested).encode(&mut writer);
-        Self(writer.finish().into_bytes())
-    }
+/// Encodes the requested attributes of some values.
+fn select(values: &Attributes<'_>, requested: &Bitmap) -> Encoded {
+    Encoded::of(&values.select(*requested))
 }
 
 pub(super) async fn getattr(compound: &mut Compound, requested: Bitmap) -> Result<Encoded, Status> {
@@ -52,7 +38,7 @@ pub(super) async fn of_place(
         Place::Node(node) => {
             let handle = compound.handle_of(place);
             let values = attributes::of_node(compound.minor, node.file_id(), handle);
-            return Ok(Encoded::of(&values, requested));
+            return Ok(select(&values, requested));
         }
         Place::Object(export, object) => (export, object),
     };
@@ -82,7 +68,7 @@ pub(super) async fn of_entry(
             mounted_on_file_id: Some(entry.file_id),
             ..Attributes::default()
         };
-        return Ok(Encoded::of(&values, &needed));
+        return Ok(select(&values, &needed));
     }
     let space = match attributes::needs_space(&needed) {
         true => {
@@ -120,7 +106,7 @@ fn encoded(
         owner: &owner,
         group: &group,
     };
-    Encoded::of(&object_values.values(), requested)
+    select(&object_values.values(), requested)
 }
 
 /// Returns the file system of an object. Each export has file systems of its own, because a client
@@ -213,9 +199,7 @@ async fn are_equal(compound: &Compound, expected: &EncodedAttributes<'_>) -> Res
         return Err(Status::AttributeNotSupported);
     }
     let found = of_place(compound, place, &expected.mask).await?;
-    let mut writer = Writer::new();
-    expected.encode(&mut writer);
-    Ok(writer.finish().into_bytes() == found.0)
+    Ok(found == Encoded::of(expected))
 }
 
 /// Returns the error for an object that is not a regular file.

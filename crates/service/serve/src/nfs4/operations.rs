@@ -3,6 +3,7 @@
 use core::future::Future;
 use core::pin::Pin;
 
+use bytes::Bytes;
 use leasehold_base::xdr::{Decode, Encode, Reader, Writer};
 use leasehold_wire::nfs4::{
     self as wire, Bitmap, OK, Operation, Status, access, close, commit, create, create_session,
@@ -73,6 +74,30 @@ impl Encode for Failed {
             Self::Denied(conflict) => conflict.encode(writer),
             Self::Set(_, set) => set.encode(writer),
         }
+    }
+}
+
+/// The results of an operation as their bytes: the operation encodes them while it can still fail.
+#[derive(PartialEq, Eq)]
+pub(super) struct Encoded(Bytes);
+
+impl Encoded {
+    pub(super) fn of(results: &impl Encode) -> Self {
+        let mut writer = Writer::new();
+        results.encode(&mut writer);
+        Self::from(writer)
+    }
+}
+
+impl From<Writer> for Encoded {
+    fn from(writer: Writer) -> Self {
+        Self(writer.finish().into_bytes())
+    }
+}
+
+impl Encode for Encoded {
+    fn encode(&self, writer: &mut Writer) {
+        writer.raw(&self.0);
     }
 }
 
@@ -153,7 +178,7 @@ pub(super) const ROWS: &[Row] = &[
     row!(InSession, Close, opens::close, close::Args => wire::Stateid),
     row!(InSession, Commit, data::commit, commit::Args => wire::WriteVerifier),
     row!(InSession, Create, names::create, create::Args<'a> => create::Done),
-    row!(InSession, GetAttributes, attribute_ops::getattr, getattr::Args => attribute_ops::Encoded),
+    row!(InSession, GetAttributes, attribute_ops::getattr, getattr::Args => Encoded),
     row!(InSession, GetHandle, handles::getfh, getfh::Args => wire::Handle),
     row!(InSession, Link, names::link, link::Args<'a> => wire::ChangeInfo),
     row!(InSession, Lock, locks::lock, lock::Args<'a> => wire::Stateid),
@@ -168,7 +193,7 @@ pub(super) const ROWS: &[Row] = &[
     row!(InSession, PutPublicHandle, handles::putrootfh, () => ()),
     row!(InSession, PutRootHandle, handles::putrootfh, () => ()),
     row!(InSession, Read, data::read, read::Args => read::Done),
-    row!(InSession, ReadDirectory, objects::readdir, readdir::Args => objects::Listed),
+    row!(InSession, ReadDirectory, objects::readdir, readdir::Args => Encoded),
     row!(InSession, ReadLink, objects::readlink, () => objects::Target),
     row!(InSession, Remove, names::remove, remove::Args<'a> => wire::ChangeInfo),
     row!(InSession, Rename, names::rename, rename::Args<'a> => rename::Done),

@@ -1,6 +1,6 @@
 use leasehold_base::limits::{ACES_MAX, ATTRIBUTES_BYTES_MAX, OWNER_BYTES_MAX};
 use leasehold_base::units::{Cookie, FileId, FileTime};
-use leasehold_base::xdr::Error;
+use leasehold_base::xdr::{Encode as _, Error};
 
 use super::*;
 use crate::list::{List, ListOf};
@@ -231,6 +231,7 @@ fn readdir() {
     let reply = Reply::Done(readdir::Done { verifier, entries, end: true });
     assert_eq!(encoded(&reply), bytes(listing));
     let mut writer = Writer::new();
+    OK.encode(&mut writer);
     let mut entries = readdir::Listing::new(&mut writer, verifier, bytes(listing).len());
     assert!(entries.append(&selected(5, b"file")) && entries.append(&selected(6, b"g")));
     assert!(!entries.append(&selected(7, b"too many")));
