@@ -101,7 +101,7 @@ mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_base::units::Time;
+use leasehold_base::units::{ConnectionId, Time};
 
 pub use backchannel::{Answer, CallbackCall, Payload, PayloadId, Reason};
 use clients::Clients;
@@ -115,8 +115,8 @@ pub use session::{Bound, Direction};
 use stable::Stable;
 pub use stable::{Record, Ticket};
 pub use types::{
-    Channel, ClientId, ConnectionId, Error, ExchangeFlags, Limits, Owner, Principal, SequenceId,
-    Server, SessionId, SlotId, Verifier,
+    Channel, ClientId, Error, ExchangeFlags, Limits, Owner, Principal, SequenceId, Server,
+    SessionId, SlotId, Verifier,
 };
 
 /// An event for the sessions.

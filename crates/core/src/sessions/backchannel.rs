@@ -5,12 +5,12 @@ mod delivery;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use leasehold_base::units::Time;
+use leasehold_base::units::{ConnectionId, Time};
 
 use super::create::CallbackProgram;
 use super::sequence::Request;
 use super::session::Session;
-use super::types::{ConnectionId, SequenceId, SessionId, SlotId};
+use super::types::{SequenceId, SessionId, SlotId};
 
 /// Identifies the operations of a callback to the owner of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use leasehold_base::limits::sessions::{CALLBACK_CREDENTIAL_BYTES_MAX, COMPOUND_BYTES_MIN};
-use leasehold_base::units::Time;
+use leasehold_base::units::{ConnectionId, Time};
 
 use super::backchannel::Back;
 use super::session::{Binding, Session};
 use super::slots::Slots;
-use super::types::{Channel, ClientId, ConnectionId, Error, Principal, SequenceId, SessionId};
+use super::types::{Channel, ClientId, Error, Principal, SequenceId, SessionId};
 use super::{Effect, Sessions};
 
 /// The program and the credential of callbacks.

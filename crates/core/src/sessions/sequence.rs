@@ -1,13 +1,11 @@
 //! SEQUENCE: requests run once, and their replies are cached in the slots of a session.
 
 use bytes::Bytes;
-use leasehold_base::units::Time;
+use leasehold_base::units::{ConnectionId, Time};
 
 use super::flags::StatusFlags;
 use super::slots::{Room, Verdict};
-use super::types::{
-    Channel, ClientId, ConnectionId, Error, Principal, SequenceId, SessionId, SlotId,
-};
+use super::types::{Channel, ClientId, Error, Principal, SequenceId, SessionId, SlotId};
 use super::{Effect, Sessions};
 
 /// The arguments of SEQUENCE, and the facts about its COMPOUND that decide whether it runs.

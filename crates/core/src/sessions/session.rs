@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_base::units::Time;
+use leasehold_base::units::{ConnectionId, Time};
 
 use super::backchannel::Back;
 use super::create::CallbackProgram;
 use super::slots::Slots;
-use super::types::{Channel, ClientId, ConnectionId, Error, SessionId};
+use super::types::{Channel, ClientId, Error, SessionId};
 use super::{Effect, Sessions};
 
 /// The channels for which BIND_CONN_TO_SESSION requests a connection.

@@ -272,7 +272,8 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sessions::{ConnectionId, SessionId};
+    use crate::sessions::SessionId;
+    use leasehold_base::units::ConnectionId;
 
     #[test]
     fn zero_follows_the_largest_sequence_number() {
@@ -284,7 +285,7 @@ mod tests {
             sequence: SequenceId(number),
             highest: SlotId(0),
             cache_this: false,
-            connection: ConnectionId(1),
+            connection: ConnectionId::default(),
             principal: Principal::Anonymous,
             digest: 0,
             request_bytes: 0,

@@ -73,12 +73,18 @@ fn exchange(name: &str, incarnation: u8) -> ExchangeId {
     }
 }
 
+/// Returns the connection of a number.
+fn connection_id(number: u64) -> ConnectionId {
+    let slot = u32::try_from(number).expect("a small number");
+    ConnectionId { slot, ..ConnectionId::default() }
+}
+
 fn create(client: ClientId, sequence: u32, connection: u64) -> CreateSession {
     CreateSession {
         client,
         sequence: SequenceId(sequence),
         principal: Principal::System(0),
-        connection: ConnectionId(connection),
+        connection: connection_id(connection),
         back_channel: false,
         fore: ASKED,
         back: Channel { operations: 2, slots: 16, ..ASKED },
@@ -93,7 +99,7 @@ fn sequence(session: SessionId, slot: u32, number: u32, connection: u64) -> Sequ
         sequence: SequenceId(number),
         highest: SlotId(slot),
         cache_this: true,
-        connection: ConnectionId(connection),
+        connection: connection_id(connection),
         principal: Principal::System(0),
         digest: 0,
         request_bytes: 200,

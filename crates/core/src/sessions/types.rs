@@ -33,10 +33,6 @@ impl SequenceId {
     }
 }
 
-/// Identifies a connection; the owner of the state machine never reuses a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub u64);
-
 /// The verifier by which a client distinguishes its incarnations.
 #[doc(alias = "verifier4")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

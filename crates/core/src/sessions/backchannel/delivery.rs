@@ -3,14 +3,14 @@
 use leasehold_base::limits::sessions::{
     CALLBACK_RETRY_FIRST, CALLBACK_RETRY_MAX, REFERRING_CALLS_MAX,
 };
-use leasehold_base::units::Time;
+use leasehold_base::units::{ConnectionId, Time};
 
 use super::super::session::Session;
 use super::super::{Effect, Sessions};
 use super::{
     Answer, Back, BackSlot, Callback, Callbacks, Payload, PayloadId, Place, Reason, State,
 };
-use crate::sessions::{ClientId, ConnectionId, Request, SessionId, SlotId};
+use crate::sessions::{ClientId, Request, SessionId, SlotId};
 
 impl Sessions {
     /// Returns true if the client has a backchannel that has answered a callback, so that

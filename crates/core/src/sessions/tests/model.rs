@@ -109,7 +109,7 @@ impl World {
             let mut request = request.clone();
             let highest = outstanding.and_then(|at| u32::try_from(at).ok()).unwrap_or(slot);
             request.highest = SlotId(highest);
-            request.connection = ConnectionId(connection as u64);
+            request.connection = connection_id(connection as u64);
             self.requests[connection].push(request);
         }
     }
@@ -194,7 +194,7 @@ impl World {
         let event = match which % 4 {
             0 => {
                 self.requests[connection].clear();
-                Event::ConnectionLost(ConnectionId(connection as u64))
+                Event::ConnectionLost(connection_id(connection as u64))
             }
             1 => Event::LimitSlots(self.session, SlotId(1)),
             2 => Event::LimitSlots(self.session, SlotId(9)),

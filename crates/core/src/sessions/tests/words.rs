@@ -93,7 +93,7 @@ impl Talk {
     fn request(&mut self, now: Time, words: &[&str], effects: &mut Vec<Effect>) -> Option<String> {
         let sessions = &mut self.sessions;
         let principal = Principal::System(value(words, "p").unwrap_or(0));
-        let connection = ConnectionId(value(words, "conn").unwrap_or(1));
+        let connection = connection_id(value(words, "conn").unwrap_or(1));
         Some(match words[0] {
             "exchange" => {
                 let mut call = exchange(words[1], value(words, "v").unwrap_or(1));
@@ -167,7 +167,7 @@ impl Talk {
                 Event::Callback(client(words[1]), PayloadId(number(2)), of.into_iter().collect())
             }
             "conflict" => Event::Conflict(client(words[1])),
-            "lost" => Event::ConnectionLost(ConnectionId(number(1))),
+            "lost" => Event::ConnectionLost(connection_id(number(1))),
             "end-grace" => Event::EndGrace,
             "forget" => Event::Forget(owner(words[1])),
             "freed" => Event::Freed(client(words[1]), cause(words[2]), stateids(words)),
@@ -368,7 +368,7 @@ fn sent(call: &CallbackCall) -> String {
     format!(
         "send {payload} on {} over {} slot {} seq {} highest {}{}{}",
         told_session(call.session),
-        call.connection.0,
+        call.connection.slot,
         call.slot.0,
         call.sequence.0,
         call.highest.0,

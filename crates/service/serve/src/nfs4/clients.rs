@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use leasehold_base::limits::sessions::CALLBACKS_MAX;
-use leasehold_base::units::{ConnectionId as Connection, Time, Xid};
+use leasehold_base::units::{ConnectionId, Time, Xid};
 use leasehold_base::xdr::{Decode as _, Message, Reader};
 use leasehold_core::locks::{Effect as LockEffect, Locker};
 use leasehold_core::opens::{Effect as OpenEffect, Object, StateId};
 use leasehold_core::owners::Grace;
 use leasehold_core::sessions::{
-    Admitted, Answer, CallbackCall, Cause, ClientId, ConnectionId, Effect, Error, Event,
-    ExchangeFlags, Limits, Payload, Request, SequenceId, Server, SessionId, Sessions, SlotId,
+    Admitted, Answer, CallbackCall, Cause, ClientId, Effect, Error, Event, ExchangeFlags, Limits,
+    Payload, Request, SequenceId, Server, SessionId, Sessions, SlotId,
 };
 use leasehold_wire::nfs4::{Status, sequence};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
@@ -54,18 +54,6 @@ struct State {
     /// The callbacks that clients have not answered, by the transaction number.
     calls: BTreeMap<Xid, (ConnectionId, Request)>,
     next_xid: u32,
-    /// The connections of the numbers that the state machine knows.
-    connections: BTreeMap<ConnectionId, Connection>,
-}
-
-/// Returns the number of a connection, which is unique within the process.
-pub(super) fn connection(connection: Connection) -> ConnectionId {
-    let Connection { event_loop, slot, generation } = connection;
-    ConnectionId(
-        u64::from(event_loop & 0xff) << 56
-            | u64::from(slot & 0x00ff_ffff) << 32
-            | u64::from(generation),
-    )
 }
 
 impl Clients {
@@ -82,13 +70,7 @@ impl Clients {
         let mut effects = Vec::new();
         sessions.step(now, Event::Tick, &mut effects);
         sessions.step(now, Event::EndGrace, &mut effects);
-        let state = State {
-            sessions,
-            now,
-            calls: BTreeMap::new(),
-            next_xid: 1,
-            connections: BTreeMap::new(),
-        };
+        let state = State { sessions, now, calls: BTreeMap::new(), next_xid: 1 };
         Self {
             machine: Mutex::new(state),
             state: Opened::new(epoch),
@@ -165,17 +147,15 @@ impl Clients {
     }
 
     /// Returns true if a message is the answer to a callback, and handles it.
-    pub(crate) fn answered(&self, now: Time, from: Connection, message: &Bytes) -> bool {
+    pub(crate) fn answered(&self, now: Time, from: ConnectionId, message: &Bytes) -> bool {
         let mut reader = Reader::new(message);
         let Ok(Reply { xid, status }) = Reply::decode(&mut reader) else { return false };
         let mut state = self.machine();
         // Only the connection of the callback may carry its answer.
-        let from = connection(from);
-        let Some((to, request)) = state.calls.get(&xid).copied().filter(|(to, _)| *to == from)
+        let Some((_, request)) = state.calls.get(&xid).copied().filter(|(to, _)| *to == from)
         else {
             return false;
         };
-        debug_assert_eq!(to, from);
         state.calls.remove(&xid);
         let answer = if status == ReplyStatus::Success {
             callbacks::answer(&mut reader)
@@ -188,23 +168,14 @@ impl Clients {
         true
     }
 
-    pub(crate) fn connection_closed(&self, closed: Connection) {
-        let number = connection(closed);
+    pub(crate) fn connection_closed(&self, closed: ConnectionId) {
         let mut state = self.machine();
-        state.connections.remove(&number);
-        state.calls.retain(|_, (to, _)| *to != number);
+        state.calls.retain(|_, (to, _)| *to != closed);
         // The shell reports the end of a connection without the time.
         let now = state.now;
         let mut effects = Vec::new();
-        state.sessions.step(now, Event::ConnectionLost(number), &mut effects);
+        state.sessions.step(now, Event::ConnectionLost(closed), &mut effects);
         self.perform(state, now, effects);
-    }
-
-    /// Remembers the connection of a client, so that callbacks can be sent to it.
-    pub(super) fn note(&self, connected: Option<Connection>) {
-        if let Some(connected) = connected {
-            self.machine().connections.insert(connection(connected), connected);
-        }
     }
 
     /// Runs the work that is due, and returns the time of the next work.
@@ -335,8 +306,7 @@ impl Clients {
 }
 
 impl State {
-    fn send(&mut self, call: &CallbackCall, messages: &mut Vec<(Connection, Message)>) {
-        let Some(&to) = self.connections.get(&call.connection) else { return };
+    fn send(&mut self, call: &CallbackCall, messages: &mut Vec<(ConnectionId, Message)>) {
         let xid = Xid(self.next_xid);
         self.next_xid = self.next_xid.wrapping_add(1);
         // At the limit the server forgets its oldest callback: the state machine repeats a callback
@@ -351,6 +321,6 @@ impl State {
             return;
         }
         let Some(program) = self.sessions.callback_program(call.session) else { return };
-        messages.push((to, callbacks::encode(xid, program, call)));
+        messages.push((call.connection, callbacks::encode(xid, program, call)));
     }
 }

@@ -14,16 +14,16 @@ use core::hash::Hasher as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use leasehold_base::units::{Time, Xid};
+use leasehold_base::units::{ConnectionId, Time, Xid};
 use leasehold_base::xdr::{Decode as _, Encode as _, Message, Reader, Writer};
-use leasehold_core::sessions::{Admitted, Channel, ClientId, ConnectionId, Principal, Request};
+use leasehold_core::sessions::{Admitted, Channel, ClientId, Principal, Request};
 use leasehold_fs::{ExportId, ObjectId};
 use leasehold_wire::nfs4::compound::{Header, ReplyWriter};
 use leasehold_wire::nfs4::{Completion, Number, Operation, Stateid, Status, sequence};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 use siphasher::sip::SipHasher13;
 
-use super::clients::{self, Clients};
+use super::clients::Clients;
 use super::convert;
 use super::operations::{self, Position, Row};
 use super::pseudo::NodeId;
@@ -125,8 +125,9 @@ impl Compound {
         self.context.target_in(offer, object).await.map_err(convert::status)
     }
 
+    /// Returns the connection of the call; each call of version 4 arrives on one.
     pub(super) fn connection(&self) -> ConnectionId {
-        clients::connection(self.context.arrival.connection.unwrap_or_default())
+        self.context.arrival.connection.unwrap_or_default()
     }
 
     /// Returns the time of the arrival of the call.

@@ -85,7 +85,6 @@ pub(super) async fn create_session(
         callback: callback(args.callback_program, &args.callback_security.0),
     };
     let clients = &compound.nfs4;
-    clients.note(compound.context.arrival.connection);
     let created: Created = clients.run(compound.now(), |sessions, now, effects| {
         sessions.create_session(now, &call, effects)
     })?;
@@ -149,7 +148,6 @@ pub(super) async fn bind_conn_to_session(
     };
     let (session, connection) = (SessionId(args.session.0), compound.connection());
     let clients = &compound.nfs4;
-    clients.note(compound.context.arrival.connection);
     let bound = clients.run(compound.now(), |sessions, now, effects| {
         sessions.bind_connection(now, session, connection, direction, effects)
     })?;
