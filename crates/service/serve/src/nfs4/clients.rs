@@ -92,29 +92,31 @@ impl Clients {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Runs a step of the sessions, and performs its effects. Time never runs backwards.
+    fn with<T>(&self, now: Time, step: impl FnOnce(&mut State, Time, &mut Vec<Effect>) -> T) -> T {
+        let mut effects = Vec::new();
+        let mut state = self.machine();
+        state.now = state.now.max(now);
+        let now = state.now;
+        let result = step(&mut state, now, &mut effects);
+        self.perform(state, now, effects);
+        result
+    }
+
     /// Runs a request of a client, and performs its effects.
     pub(super) fn run<T>(
         &self,
         now: Time,
         request: impl FnOnce(&mut Sessions, Time, &mut Vec<Effect>) -> Result<T, Error>,
     ) -> Result<T, Status> {
-        let mut effects = Vec::new();
-        let mut state = self.machine();
-        state.now = state.now.max(now);
-        let now = state.now;
-        let result = request(&mut state.sessions, now, &mut effects);
-        self.perform(state, now, effects);
+        let result =
+            self.with(now, |state, now, effects| request(&mut state.sessions, now, effects));
         result.map_err(convert::session_status)
     }
 
     /// Handles an event.
     pub(crate) fn step(&self, now: Time, event: Event) {
-        let mut effects = Vec::new();
-        let mut state = self.machine();
-        state.now = state.now.max(now);
-        let now = state.now;
-        state.sessions.step(now, event, &mut effects);
-        self.perform(state, now, effects);
+        self.with(now, |state, now, effects| state.sessions.step(now, event, effects));
     }
 
     pub(super) fn sequence(
@@ -150,32 +152,29 @@ impl Clients {
     pub(crate) fn answered(&self, now: Time, from: ConnectionId, message: &Bytes) -> bool {
         let mut reader = Reader::new(message);
         let Ok(Reply { xid, status }) = Reply::decode(&mut reader) else { return false };
-        let mut state = self.machine();
-        // Only the connection of the callback may carry its answer.
-        let Some((_, request)) = state.calls.get(&xid).copied().filter(|(to, _)| *to == from)
-        else {
-            return false;
-        };
-        state.calls.remove(&xid);
-        let answer = if status == ReplyStatus::Success {
-            callbacks::answer(&mut reader)
-        } else {
-            Answer::Garbled
-        };
-        let mut effects = Vec::new();
-        state.sessions.step(now, Event::Answered(request, answer), &mut effects);
-        self.perform(state, now, effects);
-        true
+        self.with(now, |state, now, effects| {
+            // Only the connection of the callback may carry its answer.
+            let Some((_, request)) = state.calls.get(&xid).copied().filter(|(to, _)| *to == from)
+            else {
+                return false;
+            };
+            state.calls.remove(&xid);
+            let answer = if status == ReplyStatus::Success {
+                callbacks::answer(&mut reader)
+            } else {
+                Answer::Garbled
+            };
+            state.sessions.step(now, Event::Answered(request, answer), effects);
+            true
+        })
     }
 
     pub(crate) fn connection_closed(&self, closed: ConnectionId) {
-        let mut state = self.machine();
-        state.calls.retain(|_, (to, _)| *to != closed);
         // The shell reports the end of a connection without the time.
-        let now = state.now;
-        let mut effects = Vec::new();
-        state.sessions.step(now, Event::ConnectionLost(closed), &mut effects);
-        self.perform(state, now, effects);
+        self.with(Time::ZERO, |state, now, effects| {
+            state.calls.retain(|_, (to, _)| *to != closed);
+            state.sessions.step(now, Event::ConnectionLost(closed), effects);
+        });
     }
 
     /// Runs the work that is due, and returns the time of the next work.
@@ -307,7 +306,13 @@ impl Clients {
 
 impl State {
     fn send(&mut self, call: &CallbackCall, messages: &mut Vec<(ConnectionId, Message)>) {
+        // No operation is sent to clients yet.
+        if let Payload::Operation(_) = call.payload {
+            return;
+        }
+        let Some(program) = self.sessions.callback_program(call.session) else { return };
         let xid = Xid(self.next_xid);
+        messages.push((call.connection, callbacks::encode(xid, program, call)));
         self.next_xid = self.next_xid.wrapping_add(1);
         // At the limit the server forgets its oldest callback: the state machine repeats a callback
         // whose answer does not arrive.
@@ -316,11 +321,5 @@ impl State {
         }
         let request = Request { session: call.session, slot: call.slot, sequence: call.sequence };
         self.calls.insert(xid, (call.connection, request));
-        if let Payload::Operation(_) = call.payload {
-            // No operation is sent to clients yet.
-            return;
-        }
-        let Some(program) = self.sessions.callback_program(call.session) else { return };
-        messages.push((call.connection, callbacks::encode(xid, program, call)));
     }
 }
