@@ -159,7 +159,8 @@ pub(super) async fn setattr(
     let changes = convert::set_attributes(&wanted).map_err(failed)?;
     let target = compound.target_of((export, object)).await.map_err(failed)?;
     if changes.size.is_some() {
-        opens::may_resize(compound, &target, args.stateid).await.map_err(failed)?;
+        let allowed = opens::may_use(compound, &target, args.stateid, opens::Access::Write).await;
+        allowed.map_err(failed)?;
     }
     let changed = ops::setattr(&target.request, &object, &changes, None).await;
     match changed.result {

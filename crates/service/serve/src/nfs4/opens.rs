@@ -147,15 +147,6 @@ pub(super) async fn may_use(
     .map_err(refused)
 }
 
-/// Checks that a state id permits a change of the size of a file.
-pub(super) async fn may_resize(
-    compound: &Compound,
-    target: &Target<'_>,
-    stateid: Stateid,
-) -> Result<(), Status> {
-    may_use(compound, target, stateid, Access::Write).await
-}
-
 /// A file that OPEN found or created.
 struct Reached {
     found: Found,
