@@ -199,10 +199,10 @@ pub(super) async fn open(
     let owner_client = client(compound.client()?);
     let request = Open { object, client: owner_client, owner, share, claim, grace };
     let nfs4 = &compound.nfs4;
-    nfs4.state.know(export, target.request.export.store.identity(&found.object), object);
     let opened = nfs4
         .on_file(compound.now(), object, |shard, effects, _| shard.opens.open(&request, effects))
         .map_err(refused)?;
+    nfs4.state.know(export, target.request.export.store.identity(&found.object), object);
     if reached.truncates
         && let Err(status) = truncate(&target, &found.object).await
     {

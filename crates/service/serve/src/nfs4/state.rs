@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use leasehold_base::units::Time;
 use leasehold_core::locks::{self, Locker, Locks};
-use leasehold_core::opens::{self, Object, Opens, StateId};
+use leasehold_core::opens::{self, Object, Opens, Share, StateId};
 use leasehold_core::owners::Client;
 use leasehold_fs::{ExportId, Held, ObjectId};
 
@@ -127,17 +127,26 @@ impl State {
         all
     }
 
-    /// Records the file of an object that a client has opened.
+    /// Records the file of an object that a client has opened, unless its last close came first.
     pub(super) fn know(&self, export: ExportId, id: ObjectId, object: Object) {
-        let known = self.file(export, &id);
-        if known == Some(object) {
+        if self.file(export, &id) == Some(object) {
             return;
         }
-        self.files
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert((export, id), Known { object, held: None });
-        self.lock(shard_of(object)).ids.entry(object).or_default().push((export, id));
+        let (key, known) = ((export, id), Known { object, held: None });
+        let write = || self.files.write().unwrap_or_else(PoisonError::into_inner);
+        let earlier = write().insert(key, known);
+        let mut shard = self.lock(shard_of(object));
+        let is_open = shard.opens.share(object) != Share::default();
+        if is_open {
+            let ids = shard.ids.entry(object).or_default();
+            if !ids.contains(&key) {
+                ids.push(key);
+            }
+        }
+        drop(shard);
+        let ended = if is_open { None } else { write().remove(&key) };
+        // The end of a kept file can call the store, so no lock is held.
+        drop((earlier, ended));
     }
 
     /// Returns the file of an object, if a client has it open.
