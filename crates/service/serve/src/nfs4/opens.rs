@@ -213,7 +213,9 @@ pub(super) async fn open(
         }
         return Err(status);
     }
-    nfs4.has_state(compound.now(), compound.client()?, true);
+    if opened.is_new {
+        nfs4.has_state(compound.now(), compound.client()?, true);
+    }
     let keeps = keep(compound, &target, (&found.object, object)).await;
     compound.go_to(Place::Object(export, found.object));
     let stateid = compound.set_stateid(opened.id);
@@ -433,6 +435,10 @@ pub(super) async fn close(
         .map_err(refused)?;
     if nfs4.state.states(client(number)) == 0 {
         nfs4.has_state(now, number, false);
+        // An OPEN of the client may have reported its state in between.
+        if nfs4.state.states(client(number)) > 0 {
+            nfs4.has_state(now, number, true);
+        }
     }
     Ok(compound.set_stateid(closed))
 }
