@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use leasehold_base::units::FileId;
 use leasehold_fs::{
     Attributes, Caller, Changed, FileType, Found, FsError, Linked, MaybeReady, Name, ObjectId,
     Renamed, Wcc,
@@ -31,9 +32,19 @@ pub(crate) struct Spot<'a> {
     pub(crate) name: Name<'a>,
 }
 
+/// An object after a successful rename.
+#[derive(Clone, Copy)]
+struct Moved {
+    id: ObjectId,
+    file_type: FileType,
+    /// True if both names lead to the object, so that the rename has changed nothing.
+    has_stayed: bool,
+}
+
 /// An object that is about to lose a name.
 struct Doomed {
     id: Option<ObjectId>,
+    file_id: FileId,
     object: Option<Arc<Object>>,
     /// True if the object had no other name when the store examined it.
     is_last: bool,
@@ -269,7 +280,8 @@ impl Volume {
             .acting
             .as_caller(caller)
             .and_then(|()| self.rename_as_caller((from, &source), (to, &target)));
-        let moved = renamed.as_ref().ok().map(|(moved, _)| *moved);
+        let moved = renamed.as_ref().ok().map(|moved| moved.id);
+        let has_stayed = renamed.as_ref().is_ok_and(|moved| moved.has_stayed);
         let result = renamed.map(|moved| {
             self.join_names(to.directory, &target, &mut change);
             if !is_one {
@@ -278,7 +290,7 @@ impl Volume {
             }
         });
         let wcc = |spot: Spot<'_>, descriptor: &Descriptor, before: Option<Attributes>| {
-            if result.is_err() {
+            if result.is_err() || has_stayed {
                 return self.unchanged(spot.directory);
             }
             let after = self.attributes_of(descriptor).ok();
@@ -304,7 +316,7 @@ impl Volume {
         &self,
         (from, source): (Spot<'_>, &Descriptor),
         (to, target): (Spot<'_>, &Descriptor),
-    ) -> Result<(ObjectId, FileType), FsError> {
+    ) -> Result<Moved, FsError> {
         let (old, new) = (from.name.as_bytes(), to.name.as_bytes());
         let (moved, attributes) = self.look(source, old)?;
         let doomed = match self.doom(target, new) {
@@ -313,16 +325,19 @@ impl Volume {
             Err(error) => return Err(error),
         };
         renameat(source, old, target, new).map_err(meaning)?;
-        if let Some(doomed) = doomed {
+        let is_one = doomed.as_ref().is_some_and(|doomed| doomed.file_id == attributes.file_id);
+        // A local program may have changed a name before the rename, so check the old name again.
+        let has_stayed = is_one && self.handles.at(source, old) == Ok(moved);
+        if let Some(doomed) = doomed.filter(|_| !has_stayed) {
             self.bury(doomed);
         }
         self.learn(&moved, &to.directory.id, new);
-        Ok((moved, attributes.file_type))
+        Ok(Moved { id: moved, file_type: attributes.file_type, has_stayed })
     }
 
     /// Joins the next sync of a directory that has a new parent, if the syncs of the two parents do
     /// not include the directory.
-    fn join_moved(&self, (id, file_type): (ObjectId, FileType), change: &mut Change) {
+    fn join_moved(&self, Moved { id, file_type, .. }: Moved, change: &mut Change) {
         if file_type != FileType::Directory || self.syncs_names || !self.syncs.are_wanted() {
             return;
         }
@@ -370,7 +385,8 @@ impl Volume {
         let attributes = self.attributes_at(directory, name)?;
         let is_last = attributes.link_count == 1 || attributes.file_type == FileType::Directory;
         let is_large = attributes.size >= LARGE_BYTES && attributes.file_type == FileType::Regular;
-        let doomed = |id, object| Doomed { id, object, is_last, is_large };
+        let file_id = attributes.file_id;
+        let doomed = |id, object| Doomed { id, file_id, object, is_last, is_large };
         if let Some(object) = self.open_number(attributes.file_id.0, moment) {
             return Ok(doomed(Some(object.id), Some(object)));
         }
@@ -389,7 +405,7 @@ impl Volume {
 
     /// Closes an object that has lost its last name.
     fn bury(&self, doomed: Doomed) {
-        let Doomed { id, object, is_last, is_large } = doomed;
+        let Doomed { id, object, is_last, is_large, .. } = doomed;
         let is_gone = match (&object, &self.index) {
             // The object was examined as having no other name, and counts as removed. If it has got
             // another name since, the kernel opens it by its handle again.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use leasehold_base::units::Cookie;
 use leasehold_fs::{
     Allowance, Budget, FileType, FsError, Mode, NewFile, NewNode, Place, SetAttributes, Stability,
-    Store, Wanted,
+    Store, Wanted, Wcc,
 };
 use rustix::fs::fgetxattr;
 use rustix::thread::CapabilitySet;
@@ -160,6 +160,24 @@ fn a_removed_object_is_stale() {
             wait(world.store.remove(&superuser(), world.at("a"))).result,
             Err(FsError::NotFound)
         );
+    }
+}
+
+/// A client drops its cache of a directory if the attributes from before a rename are absent.
+#[test]
+fn rename_to_another_name_of_the_object_changes_no_directory() {
+    for world in World::all() {
+        world.file("a");
+        fs::hard_link(world.path("a"), world.path("b")).expect("it can be linked");
+        fs::create_dir(world.path("d")).expect("it can be made");
+        for (from, to) in [("a", "a"), ("a", "b"), ("d", "d")] {
+            let root = wait(world.store.getattr(&world.store.root())).expect("it is there");
+            let renamed = wait(world.store.rename(&superuser(), world.at(from), world.at(to)));
+            assert_eq!(renamed.result, Ok(()), "{from} to {to}");
+            assert_eq!(renamed.from, Wcc { before: Some(root.before()), after: Some(root) });
+            assert_eq!(renamed.from, renamed.to, "{from} to {to}");
+        }
+        assert!(world.path("a").exists() && world.path("b").exists());
     }
 }
 
