@@ -185,16 +185,20 @@ impl Compound {
         }
         match ops::lookup(&target.request, &object, b"..").await {
             Ok(found) => Ok(Place::Object(export, found.object)),
-            Err(failed) => Err(convert::status(failed.error)),
+            Err(failed) => match failed.attributes.map(|attributes| attributes.file_type) {
+                Some(FileType::Symlink) => Err(Status::Symlink),
+                _ => Err(convert::status(failed.error)),
+            },
         }
     }
 }
 
-/// A copy of a file handle.
+/// Returns the saved object. Only RESTOREFH reports a missing saved handle by another status (RFC
+/// 8881 15.2).
 pub(super) fn saved(compound: &Compound) -> Result<(ExportId, ObjectId), Status> {
     match compound.saved {
         Some(Cursor { place: Place::Object(export, object), .. }) => Ok((export, object)),
         Some(Cursor { place: Place::Node(_), .. }) => Err(Status::CrossDevice),
-        None => Err(Status::NoSavedHandle),
+        None => Err(Status::NoFileHandle),
     }
 }

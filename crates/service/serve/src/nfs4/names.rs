@@ -1,6 +1,6 @@
 //! Operations that change names: CREATE, LINK, REMOVE and RENAME.
 
-use leasehold_fs::{Device, FileType, FsError, NewNode, ops};
+use leasehold_fs::{Device, FileType, FsError, NewNode, ObjectId, ops};
 use leasehold_wire::nfs4::{
     ChangeInfo, Name, Status, create as wire_create, rename as wire_rename,
 };
@@ -10,6 +10,7 @@ use super::attributes;
 use super::compound::{Compound, Place};
 use super::convert;
 use super::handles::{name, saved};
+use crate::context::Target;
 
 pub(super) async fn create(
     compound: &mut Compound,
@@ -96,10 +97,15 @@ pub(super) async fn rename(
         }),
         // RFC 8881 18.26.3: a name of another kind is an existing name.
         Err(FsError::IsDirectory | FsError::NotDirectory | FsError::NotEmpty)
-            if target.request.export.store.getattr(&to.1).await.is_ok() =>
+            if is_directory(&source, &from.1).await && is_directory(&target, &to.1).await =>
         {
             Err(Status::AlreadyExists)
         }
         Err(error) => Err(convert::status(error)),
     }
+}
+
+async fn is_directory(target: &Target<'_>, object: &ObjectId) -> bool {
+    let found = ops::getattr(&target.request, object).await;
+    found.is_ok_and(|attributes| attributes.file_type == FileType::Directory)
 }
