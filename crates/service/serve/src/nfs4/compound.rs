@@ -276,7 +276,8 @@ impl Compound {
             (Position::First, _) => return Err(Status::SequencePosition),
             (Position::Alone, 0) if self.operations > 1 => return Err(Status::NotOnlyOperation),
             (Position::Alone, 0) => {}
-            (Position::Alone, _) if operation != Operation::DestroySession => {
+            // RFC 8881 18.34.3: only this operation never follows SEQUENCE.
+            (Position::Alone, _) if operation == Operation::BindConnection => {
                 return Err(Status::NotOnlyOperation);
             }
             (Position::Alone | Position::InSession, _) => {

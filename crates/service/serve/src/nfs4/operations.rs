@@ -20,7 +20,8 @@ use super::{attribute_ops, data, handles, locks, names, objects, opens, ranges, 
 pub(super) enum Position {
     /// SEQUENCE: the first operation.
     First,
-    /// The only operation of a compound, or an operation after SEQUENCE where the RFC permits this.
+    /// The only operation of a compound, or, except for BIND_CONN_TO_SESSION, an operation after
+    /// SEQUENCE.
     Alone,
     /// An operation after SEQUENCE.
     InSession,
