@@ -20,8 +20,9 @@
 //!    and one unconfirmed record. The reply contains no flag that the server does not support.
 //! 2. An unconfirmed record leaves after one lease. If there are too many records, the oldest
 //!    unconfirmed record leaves, or the client whose lease expired first.
-//! 3. A client's last CREATE_SESSION and its result are stored in one step. A retry gets the stored
-//!    result, also if the result is an error.
+//! 3. A client's last CREATE_SESSION and its result are stored in one step, and a retry gets the
+//!    stored result. If the attributes were refused, which changed nothing, the client may use the
+//!    number again: some clients count refused requests, and others do not.
 //! 4. The first CREATE_SESSION of a record confirms the record, and voids all state of the owner's
 //!    earlier incarnation.
 //! 5. A session gets the channel attributes that its client requests, up to the limits of the
@@ -32,8 +33,10 @@
 //!    with the cached reply, or with NFS4ERR_RETRY_UNCACHED_REP for the second operation. A retry
 //!    by another user or with another digest is NFS4ERR_SEQ_FALSE_RETRY.
 //! 8. Memory for a reply that the client wants cached is reserved before the request runs; without
-//!    memory the request is answered with NFS4ERR_DELAY. Each client may use its guaranteed memory
-//!    in any case. A small reply is also cached without a request while memory is plentiful.
+//!    memory the request is answered with NFS4ERR_DELAY. If the channel caches no reply as large as
+//!    the results of SEQUENCE, the request is NFS4ERR_REP_TOO_BIG_TO_CACHE. Each client may use its
+//!    guaranteed memory in any case. A small reply is also cached without a request while memory is
+//!    plentiful.
 //! 9. A client that uses all slots of a session gets more. If memory is short, or the owner limits
 //!    the session, the target falls. A slot above the target is retired once the client has
 //!    received the target in its last replies and uses no slot above it. The numbers of a retired

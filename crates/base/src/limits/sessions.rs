@@ -62,6 +62,10 @@ pub const COMPOUND_BYTES_MAX: u32 = super::TRANSFER_BYTES_MAX + (64 << 10);
 /// SEQUENCE.
 pub const COMPOUND_BYTES_MIN: u32 = 128;
 
+/// The size of a reply that has only the results of SEQUENCE, in bytes: 24 for the RPC header, 12
+/// for the head of COMPOUND without a tag, 8 for the head of the result, and 36 for the results.
+pub const SEQUENCE_REPLY_BYTES: u32 = 80;
+
 /// The largest number of backchannel slots that the server uses: a Linux client offers 16.
 pub const BACK_SLOTS_MAX: u32 = 16;
 

@@ -88,7 +88,7 @@ impl Creation {
 }
 
 impl Sessions {
-    /// Handles CREATE_SESSION. A retry gets the result of the first request.
+    /// Handles CREATE_SESSION. A retry gets the result of the first request, or is refused again.
     ///
     /// # Errors
     /// Returns an error of CREATE_SESSION.
@@ -105,11 +105,13 @@ impl Sessions {
             return Err(Error::ClientIdInUse);
         }
         let Creation { sequence, result } = client.creation;
-        if call.sequence == sequence {
+        // Rule 3
+        let is_refused = matches!(result, Err(Error::Invalid | Error::TooSmall));
+        if call.sequence == sequence && !is_refused {
             self.bind_retry(now, call, result, effects);
             return result;
         }
-        if call.sequence != sequence.next() {
+        if call.sequence != sequence.next() && call.sequence != sequence {
             return Err(Error::SequenceMisordered);
         }
         let result = self.negotiate(call).map(|(created, back)| {

@@ -1,6 +1,7 @@
 //! SEQUENCE: requests run once, and their replies are cached in the slots of a session.
 
 use bytes::Bytes;
+use leasehold_base::limits::sessions::SEQUENCE_REPLY_BYTES;
 use leasehold_base::units::{ConnectionId, Time};
 
 use super::flags::StatusFlags;
@@ -123,6 +124,10 @@ impl Sessions {
         }
         if request.request_bytes > channel.request_bytes {
             return Err(Error::RequestTooBig);
+        }
+        // Rule 8
+        if request.cache_this && channel.cached_bytes < SEQUENCE_REPLY_BYTES {
+            return Err(Error::ReplyTooBigToCache);
         }
         // Rule 6: an error of SEQUENCE leaves the slot unchanged.
         let verdict = match session.slots.judge(request) {

@@ -156,6 +156,8 @@ pub enum Error {
     NotSame,
     /// The principal differs from the principal of the confirmed record.
     Permission,
+    /// The client wants the reply cached, and the channel caches no reply of its size.
+    ReplyTooBigToCache,
     /// The request is larger than the session permits.
     RequestTooBig,
     /// The request reuses slot and sequence number of a different request.

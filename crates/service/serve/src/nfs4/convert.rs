@@ -60,6 +60,7 @@ pub(super) const fn session_status(error: sessions::Error) -> Status {
         Error::NoSpace => Status::NoSpace,
         Error::NotSame => Status::NotSame,
         Error::Permission => Status::NotOwner,
+        Error::ReplyTooBigToCache => Status::ReplyTooBigToCache,
         Error::RequestTooBig => Status::RequestTooBig,
         Error::SequenceFalseRetry => Status::SequenceFalseRetry,
         Error::SequenceMisordered => Status::SequenceMisordered,
