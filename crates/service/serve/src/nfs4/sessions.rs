@@ -52,6 +52,10 @@ pub(super) async fn exchange_id(
             return Err(Status::Invalid);
         }
     }
+    // RFC 7862 14.1 defines the flag for minor version 2.
+    if compound.minor < 2 && args.flags.has(exchange::Flags::FENCE_OPERATIONS) {
+        return Err(Status::Invalid);
+    }
     let call = ExchangeId {
         owner: Owner::new(args.owner.id.0).ok_or(Status::BadXdr)?,
         verifier: Verifier(args.owner.verifier.0),
@@ -74,6 +78,9 @@ pub(super) async fn create_session(
     compound: &mut Compound,
     args: create::Args<'_>,
 ) -> Result<create::Done, Status> {
+    if args.flags.unnamed() != 0 {
+        return Err(Status::Invalid);
+    }
     let call = CreateSession {
         client: ClientId(args.client.0),
         sequence: SequenceId(args.sequence.0),
