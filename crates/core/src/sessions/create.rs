@@ -15,6 +15,8 @@ use super::{Effect, Sessions};
 pub struct CallbackProgram {
     /// The program number.
     pub program: u32,
+    /// The minor version of the session.
+    pub minor: u32,
     /// The encoded credential, which this state machine does not interpret.
     pub credential: Bytes,
 }
@@ -26,7 +28,7 @@ impl CallbackProgram {
             return Err(Error::Invalid);
         }
         let credential = Bytes::copy_from_slice(&self.credential);
-        Ok(Self { program: self.program, credential })
+        Ok(Self { program: self.program, minor: self.minor, credential })
     }
 }
 

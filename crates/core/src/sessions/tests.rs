@@ -88,7 +88,7 @@ fn create(client: ClientId, sequence: u32, connection: u64) -> CreateSession {
         back_channel: false,
         fore: ASKED,
         back: Channel { operations: 2, slots: 16, ..ASKED },
-        callback: CallbackProgram { program: 0x4000_0000, credential: Bytes::new() },
+        callback: CallbackProgram { program: 0x4000_0000, minor: 1, credential: Bytes::new() },
     }
 }
 

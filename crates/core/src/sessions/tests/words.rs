@@ -132,7 +132,7 @@ impl Talk {
                 format!("{bound:?}")
             }
             "control" => {
-                let program = CallbackProgram { program: 7, credential: Bytes::new() };
+                let program = CallbackProgram { program: 7, minor: 1, credential: Bytes::new() };
                 let controlled = sessions.control_backchannel(session(words[1]), &program);
                 let program = sessions.callback_program(session(words[1]));
                 let program = program.map(|program| program.program);

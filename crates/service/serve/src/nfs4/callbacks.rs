@@ -24,7 +24,7 @@ pub(super) fn encode(xid: Xid, program: &CallbackProgram, call: &CallbackCall) -
         verifier: OpaqueAuth::NONE,
     }
     .encode(&mut writer);
-    let mut calls = CallWriter::new(writer, Tag(b""), 1);
+    let mut calls = CallWriter::new(writer, Tag(b""), program.minor);
     calls.append(&callback::Args::Sequence(sequence::Args {
         session: wire::SessionId(call.session.0),
         sequence: wire::SequenceId(call.sequence.0),

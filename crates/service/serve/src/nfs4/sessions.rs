@@ -89,7 +89,7 @@ pub(super) async fn create_session(
         back_channel: args.flags.has(create::Flags::BACK_CHANNEL),
         fore: channel(&args.fore),
         back: channel(&args.back),
-        callback: callback(args.callback_program, &args.callback_security.0),
+        callback: callback(compound.minor, args.callback_program, &args.callback_security.0),
     };
     let clients = &compound.nfs4;
     let created: Created = clients.run(compound.now(), |sessions, now, effects| {
@@ -109,7 +109,7 @@ pub(super) async fn create_session(
 }
 
 /// Returns the program of callbacks with the first credential that the server can send.
-fn callback(program: u32, security: &[wire::CallbackSecurity<'_>]) -> CallbackProgram {
+fn callback(minor: u32, program: u32, security: &[wire::CallbackSecurity<'_>]) -> CallbackProgram {
     let mut writer = Writer::new();
     let sys = security.iter().find_map(|one| match one {
         wire::CallbackSecurity::Sys(sys) => Some(sys),
@@ -118,7 +118,7 @@ fn callback(program: u32, security: &[wire::CallbackSecurity<'_>]) -> CallbackPr
     if let Some(sys) = sys {
         sys.encode(&mut writer);
     }
-    CallbackProgram { program, credential: writer.finish().into_bytes() }
+    CallbackProgram { program, minor, credential: writer.finish().into_bytes() }
 }
 
 const fn channel(attributes: &ChannelAttributes) -> Channel {
@@ -170,7 +170,7 @@ pub(super) async fn backchannel_ctl(
     compound: &mut Compound,
     args: wire_control::Args<'_>,
 ) -> Result<(), Status> {
-    let program = callback(args.program, &args.security.0);
+    let program = callback(compound.minor, args.program, &args.security.0);
     let session = compound.session.ok_or(Status::OperationNotInSession)?.request.session;
     let clients = &compound.nfs4;
     clients.run(compound.now(), |sessions, now, effects| {
