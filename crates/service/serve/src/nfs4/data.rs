@@ -8,10 +8,12 @@ use leasehold_wire::nfs4::{
 use super::attribute_ops::data_status;
 use super::compound::Compound;
 use super::opens::{self, Access};
+use crate::context::Target;
 use crate::nfs3::convert::{stability, wire_stability};
 
-/// The bytes of a READ reply in addition to the data: the flag and the length, and the RPC header.
-const READ_HEAD_BYTES: usize = 64;
+/// The bytes of a READ or READ_PLUS reply in addition to the data: the RPC header, flags, lengths
+/// and the holes on both sides of the data.
+const READ_HEAD_BYTES: usize = 128;
 
 pub(super) async fn read(
     compound: &mut Compound,
@@ -19,12 +21,17 @@ pub(super) async fn read(
 ) -> Result<wire_read::Done, Status> {
     let target = compound.target(Status::IsDirectory).await?;
     opens::may_use(compound, &target, args.stateid, Access::Read).await?;
-    let most = target.offer.transfer_bytes_max(compound.context.arrival.transport());
-    let left = compound.reply_bytes_left().saturating_sub(READ_HEAD_BYTES);
-    let count = args.count.min(most).min(u32::try_from(left).unwrap_or(u32::MAX));
+    let count = readable(compound, &target, args.count);
     let done = ops::read(&target.request, &target.object, args.offset, count).await;
     let done = done.map_err(|failed| data_status(failed.error))?;
     Ok(wire_read::Done { end: done.end, data: done.data })
+}
+
+/// Returns the number of bytes that a reply can contain of the requested bytes.
+pub(super) fn readable(compound: &Compound, target: &Target<'_>, wanted: u32) -> u32 {
+    let most = target.offer.transfer_bytes_max(compound.context.arrival.transport());
+    let left = compound.reply_bytes_left().saturating_sub(READ_HEAD_BYTES);
+    wanted.min(most).min(u32::try_from(left).unwrap_or(u32::MAX))
 }
 
 pub(super) async fn write(

@@ -219,6 +219,7 @@ pub(super) const ROWS: &[Row] = &[
     row!(InSession, Copy, ranges::copy, wire::copy::Args<'a> => wire::copy::Done),
     row!(InSession, Deallocate, ranges::deallocate, wire::deallocate::Args => ()),
     row!(InSession, IoAdvise, ranges::io_advise, wire::io_advise::Args => Bitmap),
+    row!(InSession, ReadPlus, ranges::read_plus, wire::read_plus::Args => wire::read_plus::Done),
     row!(InSession, Seek, ranges::seek, wire::seek::Args => wire::seek::Done),
     row!(InSession, Clone, ranges::clone, wire::clone::Args => ()),
     row!(InSession, GetXattr, xattrs::get, wire::getxattr::Args<'a> => xattrs::Value),
