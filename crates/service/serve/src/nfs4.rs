@@ -53,7 +53,8 @@ impl Nfs4 {
     /// run of the server; `key` determines the name of the server.
     #[must_use]
     pub fn new(service: Arc<Service>, key: HandleKey, epoch: u32, now: Time) -> Self {
-        let clients = Arc::new(Clients::new(now, key.server_name(), epoch));
+        let handles = service.handles.clone();
+        let clients = Arc::new(Clients::new(now, key.server_name(), epoch, handles));
         Self { service, clients }
     }
 

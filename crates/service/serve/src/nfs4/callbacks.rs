@@ -2,14 +2,20 @@
 
 use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Decode as _, Encode as _, Message, Reader, Writer};
-use leasehold_core::sessions::{Answer, CallbackCall, CallbackProgram, Payload, SlotId};
+use leasehold_core::sessions::{Answer, CallbackCall, CallbackProgram, Request, SlotId};
+use leasehold_wire::list::Array;
 use leasehold_wire::nfs4::callback::{self, CallWriter, sequence};
 use leasehold_wire::nfs4::compound::ReplyHeader;
 use leasehold_wire::nfs4::{self as wire, Completion, Status, Tag};
 use leasehold_wire::rpc::{Call, OpaqueAuth, flavor};
 
-/// Encodes a callback.
-pub(super) fn encode(xid: Xid, program: &CallbackProgram, call: &CallbackCall) -> Message {
+/// Encodes a callback with CB_SEQUENCE and at most one operation after it.
+pub(super) fn encode(
+    xid: Xid,
+    program: &CallbackProgram,
+    call: &CallbackCall,
+    operation: Option<callback::Args<'_>>,
+) -> Message {
     let credential = match program.credential.is_empty() {
         true => OpaqueAuth::NONE,
         false => OpaqueAuth { flavor: flavor::SYS, body: &program.credential },
@@ -31,12 +37,24 @@ pub(super) fn encode(xid: Xid, program: &CallbackProgram, call: &CallbackCall) -
         slot: wire::SlotId(call.slot.0),
         highest_slot: wire::SlotId(call.highest.0),
         cache: false,
-        referring: Default::default(),
+        referring: Array(referring(&call.referring)),
     }));
-    if let Payload::RecallSlots(SlotId(target)) = call.payload {
-        calls.append(&callback::Args::RecallSlot(wire::SlotId(target)));
-    }
+    operation.iter().for_each(|operation| calls.append(operation));
     calls.finish().finish()
+}
+
+/// Groups the requests to which a callback refers by their sessions.
+fn referring(requests: &[Request]) -> Vec<sequence::ReferringCalls> {
+    let of_session = |requests: &[Request]| {
+        let session = wire::SessionId(requests.first()?.session.0);
+        let call = |request: &Request| sequence::ReferringCall {
+            sequence: wire::SequenceId(request.sequence.0),
+            slot: wire::SlotId(request.slot.0),
+        };
+        let calls = Array(requests.iter().map(call).collect());
+        Some(sequence::ReferringCalls { session, calls })
+    };
+    requests.chunk_by(|one, next| one.session == next.session).filter_map(of_session).collect()
 }
 
 /// Decodes the answer to a callback, after the RPC header.

@@ -8,22 +8,23 @@ use bytes::Bytes;
 use leasehold_base::limits::sessions::CALLBACKS_MAX;
 use leasehold_base::units::{ConnectionId, Time, Xid};
 use leasehold_base::xdr::{Decode as _, Message, Reader};
-use leasehold_core::locks::{Effect as LockEffect, Locker};
+use leasehold_core::locks::{Effect as LockEffect, Locker, Owner};
 use leasehold_core::opens::{Effect as OpenEffect, Object, StateId};
 use leasehold_core::owners::Grace;
 use leasehold_core::sessions::{
     Admitted, Answer, CallbackCall, Cause, ClientId, Effect, Error, Event, ExchangeFlags, Limits,
-    Payload, Request, SequenceId, Server, SessionId, Sessions, SlotId,
+    Payload, PayloadId, Request, SequenceId, Server, SessionId, Sessions, SlotId,
 };
-use leasehold_wire::nfs4::{Status, sequence};
+use leasehold_wire::nfs4::callback::{Args, notify_lock};
+use leasehold_wire::nfs4::{self as wire, Handle, Identifier, StateOwner, Status, sequence};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
 use super::callbacks;
 use super::compound::{Compound, InSession};
 use super::convert;
 use super::opens;
-use super::state::{Consequences, Shard, State as Opened};
-use leasehold_leases::Post;
+use super::state::{Consequences, Notice, Shard, State as Opened};
+use leasehold_leases::{Handles, Post};
 
 /// The clients and sessions of a server, with their callbacks.
 pub(crate) struct Clients {
@@ -31,6 +32,8 @@ pub(crate) struct Clients {
     /// The opens and locks of the clients.
     pub(super) state: Opened,
     server: Server,
+    /// Makes the handles that callbacks contain.
+    handles: Handles,
     post: OnceLock<Arc<dyn Post>>,
 }
 
@@ -54,11 +57,20 @@ struct State {
     /// The callbacks that clients have not answered, by the transaction number.
     calls: BTreeMap<Xid, (ConnectionId, Request)>,
     next_xid: u32,
+    /// The operations of the callbacks that have not ended; the state machine bounds their number.
+    payloads: BTreeMap<PayloadId, LockNotice>,
+    next_payload: u64,
+}
+
+/// The arguments of CB_NOTIFY_LOCK.
+struct LockNotice {
+    file: Handle,
+    owner: Owner,
 }
 
 impl Clients {
     /// Creates the clients of a server with this name, which is the same after each restart.
-    pub(crate) fn new(now: Time, name: [u8; 16], epoch: u32) -> Self {
+    pub(crate) fn new(now: Time, name: [u8; 16], epoch: u32, handles: Handles) -> Self {
         let server = Server {
             minor: 0,
             major: Bytes::copy_from_slice(&name),
@@ -70,11 +82,19 @@ impl Clients {
         let mut effects = Vec::new();
         sessions.step(now, Event::Tick, &mut effects);
         sessions.step(now, Event::EndGrace, &mut effects);
-        let state = State { sessions, now, calls: BTreeMap::new(), next_xid: 1 };
+        let state = State {
+            sessions,
+            now,
+            calls: BTreeMap::new(),
+            next_xid: 1,
+            payloads: BTreeMap::new(),
+            next_payload: 1,
+        };
         Self {
             machine: Mutex::new(state),
             state: Opened::new(epoch),
             server,
+            handles,
             post: OnceLock::new(),
         }
     }
@@ -211,11 +231,38 @@ impl Clients {
         result
     }
 
-    /// Reports to the sessions that other clients needed state of silent clients.
+    /// Reports to the sessions that other clients needed state of silent clients, and that clients
+    /// should request a lock again.
     fn follow(&self, now: Time, consequences: Consequences) {
         for client in consequences.expired {
             self.step(now, Event::Conflict(ClientId(client.0)));
         }
+        for Notice { files, owner } in consequences.notices {
+            let Locker::Client(client) = owner.locker else { continue };
+            for (export, id) in files {
+                let handle = Handle::new(&self.handles.seal(export, &id));
+                let file = handle.expect("a handle of ours has 32 bytes");
+                self.notify(now, ClientId(client.0), LockNotice { file, owner: owner.clone() });
+            }
+        }
+    }
+
+    /// Sends CB_NOTIFY_LOCK to a client. A client without a backchannel polls.
+    fn notify(&self, now: Time, client: ClientId, notice: LockNotice) {
+        self.with(now, |state, now, effects| {
+            if state.sessions.has_callback_path(client) {
+                let payload = PayloadId(state.next_payload);
+                state.next_payload += 1;
+                state.payloads.insert(payload, notice);
+                let event = Event::Callback(client, payload, Vec::new());
+                state.sessions.step(now, event, effects);
+            }
+        });
+    }
+
+    /// Returns true if the server can send callbacks to a client.
+    pub(super) fn has_callback_path(&self, client: ClientId) -> bool {
+        self.machine().sessions.has_callback_path(client)
     }
 
     /// Records if a client has any state.
@@ -258,11 +305,10 @@ impl Clients {
                     Effect::Renewed(client) => fates.push((client, Fate::Heard)),
                     Effect::Revoke(client) => fates.push((client, Fate::Revoked)),
                     Effect::Void(client) => fates.push((client, Fate::Void)),
-                    Effect::Delivered { .. }
-                    | Effect::Forget(_)
-                    | Effect::Opened
-                    | Effect::Remembered(_)
-                    | Effect::Undelivered { .. } => {}
+                    Effect::Delivered { payload, .. } | Effect::Undelivered { payload, .. } => {
+                        state.payloads.remove(&payload);
+                    }
+                    Effect::Forget(_) | Effect::Opened | Effect::Remembered(_) => {}
                 }
             }
         }
@@ -304,15 +350,30 @@ impl Clients {
     }
 }
 
+impl LockNotice {
+    fn args(&self) -> Args<'_> {
+        let client = match self.owner.locker {
+            Locker::Client(client) => wire::ClientId(client.0),
+            Locker::Host(_) | Locker::Local => wire::ClientId(0),
+        };
+        let owner = StateOwner { client, owner: Identifier(self.owner.name.bytes()) };
+        Args::NotifyLock(notify_lock::Args { file: self.file, owner })
+    }
+}
+
 impl State {
     fn send(&mut self, call: &CallbackCall, messages: &mut Vec<(ConnectionId, Message)>) {
-        // No operation is sent to clients yet.
-        if let Payload::Operation(_) = call.payload {
-            return;
-        }
+        let operation = match call.payload {
+            Payload::Nothing => None,
+            Payload::RecallSlots(SlotId(target)) => Some(Args::RecallSlot(wire::SlotId(target))),
+            Payload::Operation(payload) => match self.payloads.get(&payload) {
+                Some(notice) => Some(notice.args()),
+                None => return,
+            },
+        };
         let Some(program) = self.sessions.callback_program(call.session) else { return };
         let xid = Xid(self.next_xid);
-        messages.push((call.connection, callbacks::encode(xid, program, call)));
+        messages.push((call.connection, callbacks::encode(xid, program, call, operation)));
         self.next_xid = self.next_xid.wrapping_add(1);
         // At the limit the server forgets its oldest callback: the state machine repeats a callback
         // whose answer does not arrive.

@@ -216,13 +216,15 @@ pub(super) async fn open(
     if opened.is_new {
         nfs4.has_state(compound.now(), compound.client()?, true);
     }
-    let keeps = keep(compound, &target, (&found.object, object)).await;
+    let flags = wire_open::ResultFlags::POSIX_LOCKS.0
+        | keep(compound, &target, (&found.object, object)).await.0
+        | notifies(compound, &target, &found.object)?.0;
     compound.go_to(Place::Object(export, found.object));
     let stateid = compound.set_stateid(opened.id);
     Ok(wire_open::Done {
         stateid,
         directory: reached.directory,
-        flags: wire_open::ResultFlags(wire_open::ResultFlags::POSIX_LOCKS.0 | keeps.0),
+        flags: wire_open::ResultFlags(flags),
         set: reached.set,
         delegation: delegation(args.access),
     })
@@ -245,6 +247,22 @@ async fn keep(
             Err(_) => false,
         };
     if is_kept { wire_open::ResultFlags::PRESERVES_UNLINKED } else { wire_open::ResultFlags(0) }
+}
+
+/// Returns the flag of the reply for CB_NOTIFY_LOCK. The client then polls rarely, so the flag is
+/// set only if the client has a backchannel, and if the handle in the callback is the handle that
+/// the client knows.
+fn notifies(
+    compound: &Compound,
+    target: &Target<'_>,
+    id: &ObjectId,
+) -> Result<wire_open::ResultFlags, Status> {
+    let is_known = target.request.export.store.identity(id) == *id;
+    Ok(if is_known && compound.nfs4.has_callback_path(compound.client()?) {
+        wire_open::ResultFlags::MAY_NOTIFY_LOCK
+    } else {
+        wire_open::ResultFlags(0)
+    })
 }
 
 /// Returns the share reservation of a call.

@@ -51,7 +51,16 @@ pub(super) struct Consequences {
     /// The clients that have lost their state because another client needs it.
     pub(super) expired: Vec<Client>,
     /// The owners to notify that a lock may be available.
-    pub(super) notices: Vec<(Object, locks::Owner)>,
+    pub(super) notices: Vec<Notice>,
+}
+
+/// A lock that may be available.
+#[derive(Clone)]
+pub(super) struct Notice {
+    /// The ids under which clients have opened the file.
+    pub(super) files: Vec<(ExportId, ObjectId)>,
+    /// The owner that waits for the lock.
+    pub(super) owner: locks::Owner,
 }
 
 impl State {
@@ -236,7 +245,8 @@ impl Shard {
                         consequences.expired.push(client);
                     }
                     locks::Effect::Notify(object, owner) => {
-                        consequences.notices.push((object, owner));
+                        let files = self.ids.get(&object).cloned().unwrap_or_default();
+                        consequences.notices.push(Notice { files, owner });
                     }
                     // Version 4 has no requests that block in the server.
                     locks::Effect::Granted(_) | locks::Effect::Refused(_) => {}
