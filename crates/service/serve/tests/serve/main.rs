@@ -13,3 +13,4 @@ mod statuses;
 mod support;
 mod version2;
 mod version3;
+mod version4;
