@@ -145,10 +145,11 @@ impl Sessions {
             return Err(Error::TooSmall);
         }
         let program = call.callback.copied()?;
-        let has_back = call.back.operations >= 2
-            && call.back.slots > 0
+        let has_back = call.back.slots > 0;
+        // CB_SEQUENCE and one operation.
+        let is_usable = call.back.operations >= 2
             && call.back.request_bytes.min(call.back.reply_bytes) >= COMPOUND_BYTES_MIN;
-        if call.back_channel && !has_back {
+        if has_back && !is_usable || call.back_channel && !has_back {
             return Err(Error::TooSmall);
         }
         if self.sessions.len() >= self.limits.sessions
