@@ -256,3 +256,21 @@ impl Shard {
         (consequences, gone)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use leasehold_base::units::{FileId, FileSystemId};
+
+    use super::*;
+
+    /// The last close of a file can come before the server records the object of an OPEN.
+    #[test]
+    fn an_object_that_nobody_has_open_leaves_no_record() {
+        let state = State::new(1);
+        let object = Object { file_system: FileSystemId(1), file: FileId(2) };
+        let id = ObjectId::new(&[3; 8]).expect("a short id");
+        state.know(ExportId(1), id, object);
+        assert!(state.is_idle());
+        assert!(state.lock(shard_of(object)).ids.is_empty());
+    }
+}
