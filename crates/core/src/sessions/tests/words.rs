@@ -4,8 +4,8 @@
 //! connection 1, principal 0, incarnation 1, digest 0, three operations and 200 bytes.
 //!
 //! Requests: `exchange OWNER [v N] [p N] [update] [flags N]`, `create CLIENT seq N [conn N] [p N]
-//! [back] [slots N] [ops N] [bytes N] [cached N] [back-ops N]`, `seq SESSION slot N seq N [high N]
-//! [keep] [conn N] [p N] [digest N] [ops N] [bytes N]`, `done SESSION slot N seq N REPLY`, `bind
+//! [back] [slots N] [ops N] [bytes N] [cached N] [back-ops N] [back-slots N]`, `seq SESSION slot N
+//! seq N [high N] [keep] [conn N] [p N] [digest N] [ops N] [bytes N]`, `done SESSION slot N seq N REPLY`, `bind
 //! SESSION conn N fore|back|fore-or-both|back-or-both`, `control SESSION`, `destroy SESSION conn N`,
 //! `destroy-client CLIENT [via CLIENT] [p N]`, `complete CLIENT [one-fs]`.
 //!
@@ -223,6 +223,7 @@ fn creation(words: &[&str]) -> CreateSession {
     call.fore.request_bytes = value(words, "bytes").unwrap_or(ASKED.request_bytes);
     call.fore.cached_bytes = value(words, "cached").unwrap_or(ASKED.cached_bytes);
     call.back.operations = value(words, "back-ops").unwrap_or(2);
+    call.back.slots = value(words, "back-slots").unwrap_or(call.back.slots);
     call
 }
 
