@@ -6,8 +6,8 @@
 //! Requests: `exchange OWNER [v N] [p N] [update] [flags N]`, `create CLIENT seq N [conn N] [p N]
 //! [back] [slots N] [ops N] [bytes N] [cached N] [back-ops N] [back-slots N]`, `seq SESSION slot N
 //! seq N [high N] [keep] [conn N] [p N] [digest N] [ops N] [bytes N]`, `done SESSION slot N seq N
-//! REPLY`, `bind SESSION conn N fore|back|fore-or-both|back-or-both`, `control SESSION`, `destroy SESSION
-//! conn N`, `destroy-client CLIENT [via CLIENT] [p N]`, `complete CLIENT [one-fs]`.
+//! REPLY`, `bind SESSION conn N fore|back|fore-or-both|back-or-both`, `control SESSION`, `destroy
+//! SESSION conn N`, `destroy-client CLIENT [via CLIENT] [p N]`, `complete CLIENT [one-fs]`.
 //!
 //! Events: `answered SESSION slot N seq N done [target N]|delay|late|misordered|garbled`, `callback
 //! CLIENT N [of SESSION slot N seq N]`, `conflict CLIENT`, `lost N`, `end-grace`, `forget OWNER`,
