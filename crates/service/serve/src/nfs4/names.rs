@@ -66,6 +66,7 @@ pub(super) async fn link(compound: &mut Compound, new: Name<'_>) -> Result<Chang
 pub(super) async fn remove(compound: &mut Compound, old: Name<'_>) -> Result<ChangeInfo, Status> {
     let directory = compound.object(Status::ReadOnly)?;
     let old = name(old.0)?;
+    compound.nfs4.may_remove_names()?;
     let target = compound.target_of(directory).await?;
     let removed = ops::remove(&target.request, &directory.1, old.as_bytes()).await;
     let removed = match removed.result {
@@ -84,6 +85,7 @@ pub(super) async fn rename(
     let from = saved(compound)?;
     let to = compound.object(Status::CrossDevice)?;
     let (old, new) = (name(args.from.0)?, name(args.to.0)?);
+    compound.nfs4.may_remove_names()?;
     let source = compound.target_of(from).await?;
     let target = compound.target_of(to).await?;
     source.same_export(&target).map_err(convert::status)?;
