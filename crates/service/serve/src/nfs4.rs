@@ -8,6 +8,7 @@
 mod attribute_ops;
 mod attributes;
 mod callbacks;
+mod changes;
 mod clients;
 mod compound;
 mod convert;

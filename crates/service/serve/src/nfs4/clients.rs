@@ -19,6 +19,7 @@ use leasehold_wire::nfs4::{Status, sequence};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
 use super::callbacks;
+use super::changes::Numbers;
 use super::compound::{Compound, InSession};
 use super::convert;
 use super::opens;
@@ -34,6 +35,8 @@ pub(crate) struct Clients {
     machine: Mutex<State>,
     /// The opens and locks of the clients.
     pub(super) state: Opened,
+    /// The change attributes of objects.
+    pub(super) numbers: Numbers,
     server: Server,
     pub(super) post: Arc<OnceLock<Arc<dyn Post>>>,
     /// The stable storage of the client records.
@@ -115,6 +118,7 @@ impl Clients {
             service,
             machine: Mutex::new(state),
             state: Opened::new(epoch),
+            numbers: Numbers::default(),
             server,
             post: Arc::default(),
             ledger,

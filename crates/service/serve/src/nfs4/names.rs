@@ -34,7 +34,8 @@ pub(super) async fn create(
     let changes = convert::set_attributes(&wanted)?;
     let target = compound.target_of((export, directory)).await?;
     let made = ops::make(&target.request, &directory, new.as_bytes(), &node, &changes).await;
-    let (found, info) = convert::settled(made)?;
+    let (found, info) = compound.settled(made)?;
+    compound.changed_file(&found.attributes);
     compound.go_to(Place::Object(export, found.object));
     // A size has no meaning for these objects, and the store ignores it.
     let mut set = args.attributes.mask;
@@ -51,7 +52,10 @@ pub(super) async fn link(compound: &mut Compound, new: Name<'_>) -> Result<Chang
     file.same_export(&into).map_err(convert::status)?;
     let linked = ops::link(&into.request, &object.1, &directory.1, new.as_bytes()).await;
     match linked.result {
-        Ok(()) => Ok(convert::change_info(&linked.directory)),
+        Ok(()) => {
+            linked.attributes.iter().for_each(|file| compound.changed_file(file));
+            Ok(compound.changed(&linked.directory))
+        }
         Err(FsError::Invalid)
             if linked.attributes.is_some_and(|of| of.file_type == FileType::Directory) =>
         {
@@ -75,7 +79,7 @@ pub(super) async fn remove(compound: &mut Compound, old: Name<'_>) -> Result<Cha
         }
         _ => removed,
     };
-    convert::settled(removed).map(|((), info)| info)
+    compound.settled(removed).map(|((), info)| info)
 }
 
 pub(super) async fn rename(
@@ -92,10 +96,15 @@ pub(super) async fn rename(
     let renamed =
         ops::rename(&target.request, (&from.1, old.as_bytes()), (&to.1, new.as_bytes())).await;
     match renamed.result {
-        Ok(()) => Ok(wire_rename::Done {
-            from: convert::change_info(&renamed.from),
-            to: convert::change_info(&renamed.to),
-        }),
+        Ok(()) => {
+            let from_info = compound.changed(&renamed.from);
+            // A rename within a directory is one change.
+            let to_info = match from == to {
+                true => from_info,
+                false => compound.changed(&renamed.to),
+            };
+            Ok(wire_rename::Done { from: from_info, to: to_info })
+        }
         // RFC 8881 18.26.3: a name of another kind is an existing name.
         Err(FsError::IsDirectory | FsError::NotDirectory | FsError::NotEmpty)
             if target.request.export.store.getattr(&to.1).await.is_ok() =>
