@@ -160,7 +160,6 @@ fn reclaim_complete_waits_for_the_record() {
     let mut completing = laptop.start(&mut world, &[complete()]);
     assert!(completing.poll().is_none(), "the record is not stable");
     assert!(world.kept.read().is_empty());
-    // A second client has another session, so it does not wait for the first one's reply.
     world.kept.end_writes();
     world.pass(Duration::ZERO);
     let reply = completing.poll().expect("the record is stable");
@@ -189,6 +188,7 @@ fn clients_of_a_slow_disk_share_a_write() {
     let names: [&[u8]; 3] = [b"a", b"b", b"c"];
     let mut clients = names.map(|name| Client::begin(&mut world, name, 1));
     let mut calls = clients.each_mut().map(|client| client.start(&mut world, &[complete()]));
+    assert!(calls.iter_mut().all(|call| call.poll().is_none()));
     for written in [1, 3] {
         assert_eq!(world.kept.pending.lock().expect("no test panics").len(), 1);
         world.kept.end_writes();
