@@ -1,6 +1,7 @@
 //! Restarts of a server with clients of version 4: the stable client records, the grace period, and
 //! reclaims.
 
+mod changes;
 mod client;
 
 use core::time::Duration;

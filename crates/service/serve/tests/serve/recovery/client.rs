@@ -9,10 +9,10 @@ use leasehold_base::xdr::{Decode as _, Encode, Message, Reader, Writer};
 use leasehold_serve::{Program as _, Response};
 use leasehold_wire::nfs4::compound::{Args, CallWriter, Operations, ReplyHeader, Results};
 use leasehold_wire::nfs4::{
-    AttributeValues, Bitmap, COMPOUND, ChannelAttributes, ClientId, ClientOwner, ClientVerifier,
-    Completion, DelegationKind, EncodedAttributes, Handle, Identifier, LockKind, Name,
-    OwnerSequence, PROGRAM, SequenceId, SessionId, SlotId, StateOwner, Stateid, Status, Tag,
-    VERSION, create_session, exchange_id, lock, open, reclaim_complete, sequence,
+    Attribute, AttributeValues, Attributes, Bitmap, COMPOUND, ChannelAttributes, ClientId,
+    ClientOwner, ClientVerifier, Completion, DelegationKind, EncodedAttributes, Handle, Identifier,
+    LockKind, Name, OwnerSequence, PROGRAM, SequenceId, SessionId, SlotId, StateOwner, Stateid,
+    Status, Tag, VERSION, create_session, exchange_id, lock, open, reclaim_complete, sequence,
 };
 use leasehold_wire::rpc;
 
@@ -234,6 +234,18 @@ impl Client {
         let Results::Lock(locked) = reply.last() else { panic!("another result") };
         locked.done()
     }
+}
+
+/// Returns GETATTR of the change attribute.
+pub(super) fn change() -> Args<'static> {
+    Args::GetAttributes(Bitmap::of(&[Attribute::Change]))
+}
+
+/// Returns the change attribute in encoded attributes.
+pub(super) fn change_in(encoded: &EncodedAttributes<'_>) -> u64 {
+    let supported = Bitmap::of(&[Attribute::Change]);
+    let attributes = Attributes::decode(encoded, &supported).expect("the values are valid");
+    attributes.change.expect("the server supports the attribute").0
 }
 
 /// Returns RECLAIM_COMPLETE.
