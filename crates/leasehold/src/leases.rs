@@ -19,7 +19,7 @@ const TOLD_MAX: usize = 1000;
 
 /// Enables leases on a service, which waits for clients that may still hold earlier leases. Returns
 /// the epoch of the previous server as well.
-pub(crate) fn begin(service: Service, state: &Path) -> Result<(Service, u64), Failure> {
+pub(crate) fn begin(service: Service, state: &Path) -> Result<(Arc<Service>, u64), Failure> {
     let pool = Pool::own()
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     let opened = LeaseLedger::open(state, Arc::new(pool));
@@ -34,7 +34,8 @@ pub(crate) fn begin(service: Service, state: &Path) -> Result<(Service, u64), Fa
         tracing::info!(clients, "waiting for clients with leases from before the restart");
     }
     let last_epoch = ledger.last_epoch();
-    Ok((service.with_leases(remembered, Arc::new(ledger), clock::now()), last_epoch))
+    let service = service.with_leases(remembered, Arc::new(ledger), clock::now());
+    Ok((Arc::new(service), last_epoch))
 }
 
 /// The report of a server: its leases, the lease holders, and the requests that wait for leases.

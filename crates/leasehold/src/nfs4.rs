@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use leasehold_serve::{HandleKey, Nfs4, Service};
+use leasehold_serve::{HandleKey, Nfs4, NfsVersions, Service};
 use leasehold_shell::{Pool, StableClients, clock};
 
 use crate::failure::{Failure, Kind};
 use crate::server_state::Serving;
 
-/// Creates the front end of version 4 over a service with leases. `last_epoch` is the epoch of the
-/// previous server in this state directory. If clients of the previous server may reclaim opens and
+/// Creates the front end of version 4 over a service with leases, if the server serves the version.
+/// `last_epoch` is the epoch of the previous server in this state directory. If clients of the previous server may reclaim opens and
 /// locks, the grace period begins.
 ///
 /// # Errors
@@ -18,9 +18,12 @@ use crate::server_state::Serving;
 pub(crate) fn begin(
     service: &Arc<Service>,
     serving: &Serving,
-    key: HandleKey,
+    (key, versions): (HandleKey, NfsVersions),
     (state, last_epoch): (&Path, u64),
-) -> Result<Arc<Nfs4>, Failure> {
+) -> Result<Option<Arc<Nfs4>>, Failure> {
+    if !versions.has_v4() {
+        return Ok(None);
+    }
     if serving.metaserver().is_some() {
         let text =
             "several metaservers do not serve NFS versions 4.1 and 4.2: give `--versions 2,3`";
@@ -38,5 +41,5 @@ pub(crate) fn begin(
         ))
     })?;
     let stable = (records, Arc::new(stable) as _);
-    Ok(Arc::new(Nfs4::restarted(Arc::clone(service), key, stable, clock::now())))
+    Ok(Some(Arc::new(Nfs4::restarted(Arc::clone(service), key, stable, clock::now()))))
 }

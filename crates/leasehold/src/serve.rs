@@ -118,12 +118,8 @@ fn serve(
     let service = service(&serving, key, callers.as_ref())?.with_versions(of_server.versions());
     let (service, journal) = notes::begin(service, &state, durability, &serving.stores())?;
     let (service, last_epoch) = leases::begin(service, &state)?;
-    let service = Arc::new(service);
     serving.followed_by(Arc::clone(&service))?;
-    let nfs4 = match of_server.versions().has_v4() {
-        true => Some(nfs4::begin(&service, &serving, key, (&state, last_epoch))?),
-        false => None,
-    };
+    let nfs4 = nfs4::begin(&service, &serving, (key, of_server.versions()), (&state, last_epoch))?;
     let running = server
         .start(Arc::new(router(&service, &serving, nfs4.as_ref())))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;

@@ -1,5 +1,5 @@
-//! The change attribute: each change has a number of its own, although the clock of the store in
-//! memory may give several changes one time.
+//! The change attribute is one number in all results, and each change increases it. The tests of
+//! `leasehold_core::changes` cover clocks with coarse steps, which the store in memory does not have.
 
 use bytes::Bytes;
 use leasehold_base::units::Cookie;
