@@ -130,9 +130,9 @@ impl Clients {
 
     pub(crate) fn call_by(&self, post: Arc<dyn Post>) {
         // A second sender is never set: a service has one shell.
-        let _ = self.post.set(Arc::clone(&post));
+        let _ = self.post.set(post);
         // The result of a write before this call has woken nothing.
-        post.hurry();
+        self.post.get().iter().for_each(|post| post.hurry());
     }
 
     pub(super) const fn server(&self) -> &Server {
