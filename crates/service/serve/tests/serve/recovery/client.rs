@@ -193,7 +193,7 @@ impl Client {
             panic!("other results");
         };
         let opened = opened.clone().done()?;
-        Ok((opened.stateid, handle.clone().done()?))
+        Ok((opened.stateid, (*handle).done()?))
     }
 
     /// Opens a file as before the restart of the server.
@@ -255,7 +255,7 @@ pub(super) fn complete() -> Args<'static> {
 
 /// Returns PUTFH.
 pub(super) fn to(handle: &Handle) -> Args<'static> {
-    Args::PutHandle(handle.clone())
+    Args::PutHandle(*handle)
 }
 
 fn open_args<'a>(claim: open::Claim<'a>, how: open::How<'a>) -> Args<'a> {
