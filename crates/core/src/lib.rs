@@ -8,6 +8,7 @@
 
 pub mod cache;
 pub mod calls;
+pub mod changes;
 pub mod drc;
 pub mod flow;
 pub mod leases;

@@ -58,6 +58,20 @@ impl Observer for Log {
                 let what = "rejected a handle: no rule of the export matches this client";
                 tracing::warn!(client = %from, export, held_back, "{what}");
             }
+            Event::GraceBegan { clients } => tracing::info!(
+                clients,
+                "the grace period of version 4 begins: clients of the previous server reclaim \
+                 their opens and locks, and all other OPEN and LOCK requests wait"
+            ),
+            Event::GraceEnded { missing: 0 } => tracing::info!(
+                "the grace period of version 4 ends: all clients of the previous server have \
+                 returned"
+            ),
+            Event::GraceEnded { missing } => tracing::warn!(
+                missing,
+                "the grace period of version 4 ends: some clients of the previous server have \
+                 not returned, and lose their opens and locks"
+            ),
             Event::EpochOver { from, epoch, last } => {
                 let Some(held_back) = self.over.pass() else { return };
                 tracing::warn!(

@@ -17,8 +17,9 @@ use crate::output::say;
 /// The maximum number of leases in the text output.
 const TOLD_MAX: usize = 1000;
 
-/// Enables leases on a service, which waits for clients that may still hold earlier leases.
-pub(crate) fn begin(service: Service, state: &Path) -> Result<Service, Failure> {
+/// Enables leases on a service, which waits for clients that may still hold earlier leases. Returns
+/// the epoch of the previous server as well.
+pub(crate) fn begin(service: Service, state: &Path) -> Result<(Arc<Service>, u64), Failure> {
     let pool = Pool::own()
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     let opened = LeaseLedger::open(state, Arc::new(pool));
@@ -32,7 +33,9 @@ pub(crate) fn begin(service: Service, state: &Path) -> Result<Service, Failure> 
         let clients = remembered.list.len();
         tracing::info!(clients, "waiting for clients with leases from before the restart");
     }
-    Ok(service.with_leases(remembered, Arc::new(ledger), clock::now()))
+    let last_epoch = ledger.last_epoch();
+    let service = service.with_leases(remembered, Arc::new(ledger), clock::now());
+    Ok((Arc::new(service), last_epoch))
 }
 
 /// The report of a server: its leases, the lease holders, and the requests that wait for leases.

@@ -19,6 +19,7 @@ mod leases;
 mod live;
 mod logging;
 mod mount;
+mod nfs4;
 mod notes;
 mod options;
 mod output;

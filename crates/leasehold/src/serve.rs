@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_cluster::{Served, Tending};
-use leasehold_serve::{HandleKey, Nfs4, NfsVersions, Router, Service};
+use leasehold_serve::{HandleKey, Nfs4, Router, Service};
 use leasehold_shell::client::block_on;
 use leasehold_shell::control::Control;
 use leasehold_shell::inherited_sockets::{InheritedSockets, Purpose};
@@ -33,6 +33,7 @@ use crate::find::{Known, Naming};
 use crate::leases;
 use crate::live::{self, Http};
 use crate::logging;
+use crate::nfs4;
 use crate::notes;
 use crate::options::Serve;
 use crate::place;
@@ -116,9 +117,9 @@ fn serve(
     must_suffice(descriptors, serving.loops())?;
     let service = service(&serving, key, callers.as_ref())?.with_versions(of_server.versions());
     let (service, journal) = notes::begin(service, &state, durability, &serving.stores())?;
-    let service = Arc::new(leases::begin(service, &state)?);
+    let (service, last_epoch) = leases::begin(service, &state)?;
     serving.followed_by(Arc::clone(&service))?;
-    let nfs4 = nfs4(&service, &serving, key, of_server.versions())?;
+    let nfs4 = nfs4::begin(&service, &serving, (key, of_server.versions()), (&state, last_epoch))?;
     let running = server
         .start(Arc::new(router(&service, &serving, nfs4.as_ref())))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
@@ -166,27 +167,6 @@ fn call_clients_by(running: &Running, service: &Service, nfs4: Option<&Arc<Nfs4>
     if let Some(nfs4) = nfs4 {
         nfs4.call_clients_by(running.post());
     }
-}
-
-/// Creates the front end of version 4, if the server serves the version.
-fn nfs4(
-    service: &Arc<Service>,
-    serving: &Serving,
-    key: HandleKey,
-    versions: NfsVersions,
-) -> Result<Option<Arc<Nfs4>>, Failure> {
-    if !versions.has_v4() {
-        return Ok(None);
-    }
-    if serving.metaserver().is_some() {
-        let text =
-            "several metaservers do not serve NFS versions 4.1 and 4.2: give `--versions 2,3`";
-        return Err(Kind::Options.because(text.to_owned()));
-    }
-    // Each start of the server has a greater epoch, and the first epoch is 1.
-    let epoch = u32::try_from(service.lease_view(0).epoch).unwrap_or(u32::MAX).max(1);
-    let now = leasehold_shell::clock::now();
-    Ok(Some(Arc::new(Nfs4::new(Arc::clone(service), key, epoch, now))))
 }
 
 /// Creates the service of all exports; the service of an iod authenticates its callers by

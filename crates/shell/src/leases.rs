@@ -26,6 +26,8 @@ const CLIENT_BYTES: usize = 24;
 
 /// The list of clients that may hold leases, in a state directory.
 pub struct LeaseLedger {
+    /// The epoch of the previous start; zero at the first start.
+    last_epoch: u64,
     place: Arc<Place>,
     blocking: Arc<dyn Blocking>,
 }
@@ -82,7 +84,14 @@ impl LeaseLedger {
                     vec![(state::random().map_err(failed("draw a random name for the list"))?, 1)];
             }
         }
-        Ok((Self { place: Arc::new(place), blocking }, Remembered { epoch, list }))
+        let place = Arc::new(place);
+        Ok((Self { last_epoch: before, place, blocking }, Remembered { epoch, list }))
+    }
+
+    /// Returns the epoch of the previous start of the server; zero at the first start.
+    #[must_use]
+    pub const fn last_epoch(&self) -> u64 {
+        self.last_epoch
     }
 }
 

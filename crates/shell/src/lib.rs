@@ -15,6 +15,7 @@ mod buffers;
 mod busy_poll;
 mod caller;
 pub mod client;
+mod client_records;
 pub mod clock;
 mod connection;
 mod connection_counts;
@@ -56,6 +57,7 @@ mod tasks;
 pub mod users;
 mod verifier;
 
+pub use client_records::StableClients;
 pub use counters::Counters;
 pub use handler::Handler;
 pub use leases::LeaseLedger;

@@ -43,6 +43,8 @@ pub enum Version {
     V2,
     /// RFC 1813.
     V3,
+    /// RFC 7862.
+    V4_2,
 }
 
 impl Version {
@@ -50,6 +52,7 @@ impl Version {
         match self {
             Self::V2 => 2,
             Self::V3 => 3,
+            Self::V4_2 => 4,
         }
     }
 }
@@ -70,9 +73,16 @@ impl Mount {
     fn settings(&self) -> String {
         let Self { port, export, version } = self;
         let number = version.number();
-        let ports = port.map(|port| format!("port={port},mountport={port},")).unwrap_or_default();
-        let options =
-            format!("vers={number},proto=tcp,{ports}mountproto=tcp,nolock,addr=127.0.0.1");
+        let port = |option: &str| port.map(|port| format!("{option}={port},")).unwrap_or_default();
+        let (nfs, mount) = (port("port"), port("mountport"));
+        let options = match version {
+            Version::V2 | Version::V3 => {
+                format!("vers={number},proto=tcp,{nfs}{mount}mountproto=tcp,nolock,addr=127.0.0.1")
+            }
+            Version::V4_2 => {
+                format!("vers=4.2,proto=tcp,{nfs}clientaddr=127.0.0.1,addr=127.0.0.1")
+            }
+        };
         format!("version={number}\nmount_source=127.0.0.1:{export}\nmount_options={options}\n")
     }
 }

@@ -1,4 +1,4 @@
-//! The Linux kernel's client, in both versions: each test boots a kernel that mounts its own server
+//! The Linux kernel's client, in all versions: each test boots a kernel that mounts its own server
 //! and runs one case of `cases/` there.
 
 use std::fs;
@@ -39,6 +39,13 @@ cases!(
 fn an_ordinary_user_finds_all_handles_after_restarts() {
     let case = include_str!("../cases/outages.sh");
     run_over(Server::start_by_ordinary_user(), Version::V3, case);
+}
+
+/// An open file and a lock of version 4.2 survive a kill of the server.
+#[test]
+fn opens_and_locks_survive_a_kill() {
+    let server = Server::start_with(&["--versions", "3,4.2"]);
+    run_over(server, Version::V4_2, include_str!("../cases/reclaim.sh"));
 }
 
 /// Runs a case over a new server.

@@ -13,6 +13,10 @@ pub const UNCONFIRMED_MAX: usize = 1 << 10;
 /// The longest client owner, in bytes.
 pub const OWNER_BYTES_MAX: usize = super::OPAQUE_V4_BYTES_MAX as usize;
 
+/// The longest name of a principal of RPCSEC_GSS in a stored client record, in bytes: as long as a
+/// client owner.
+pub const PRINCIPAL_BYTES_MAX: u32 = super::OPAQUE_V4_BYTES_MAX;
+
 /// The largest number of sessions.
 pub const SESSIONS_MAX: usize = 1 << 15;
 
@@ -87,6 +91,10 @@ pub const LEASE: Duration = Duration::from_secs(90);
 /// The longest grace period after a restart: a client detects the restart within one lease, and
 /// needs some time for its reclaims.
 pub const GRACE: Duration = Duration::from_secs(120);
+
+/// The interval at which the end of the grace period of leases is looked for after all version 4
+/// clients have returned: short in comparison with a grace period.
+pub const GRACE_POLL: Duration = Duration::from_secs(1);
 
 /// The time for which a client with an expired lease keeps its state if no other client needs it:
 /// one day, as in the Linux server.

@@ -53,3 +53,8 @@ pub const STATES_OF_CLIENT_MAX: usize = STATES_MAX / 4;
 /// counts as later than a great one: the greatest number of slots of one client, which RFC 8881
 /// section 8.2.2 requires, and more than any client has.
 pub const SEQUENCE_WRAP_WINDOW: u32 = 1 << 16;
+
+/// The largest number of objects whose change attributes of version 4 the server remembers: about
+/// 10 MiB. Only an object that was changed twice in one step of the clock of its file system needs
+/// an entry for longer than that step.
+pub const CHANGES_MAX: usize = 1 << 16;

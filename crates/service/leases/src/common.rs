@@ -27,6 +27,8 @@ pub(crate) struct Common {
     waiting: AtomicUsize,
     /// True during the grace period.
     recovering: AtomicBool,
+    /// True while clients of another protocol may reclaim state from before the start.
+    others_recovering: AtomicBool,
     account: Account,
     pub(crate) handles: HandleIndex,
 }
@@ -38,6 +40,7 @@ impl Common {
             announced: AtomicU64::new(NEVER),
             waiting: AtomicUsize::new(0),
             recovering: AtomicBool::new(is_recovering),
+            others_recovering: AtomicBool::new(false),
             account: Account::default(),
             handles: HandleIndex::default(),
         }
@@ -100,6 +103,15 @@ impl Common {
 
     pub(crate) fn set_recovering(&self, is_recovering: bool) {
         self.recovering.store(is_recovering, Ordering::Release);
+    }
+
+    /// Returns true if clients of another protocol reclaim state, and no client of leases does.
+    pub(crate) fn is_for_others(&self) -> bool {
+        self.others_recovering.load(Ordering::Acquire) && !self.is_recovering()
+    }
+
+    pub(crate) fn set_others_recovering(&self, is_recovering: bool) {
+        self.others_recovering.store(is_recovering, Ordering::Release);
     }
 
     /// Returns the reserved bytes of a file system.

@@ -60,6 +60,12 @@ impl Leases {
         if let Some(admission) = self.until_drained() {
             return admission;
         }
+        // The grace period of a server is one period: a client with leases obtains none while
+        // clients of another protocol reclaim. Calls continue, because they conflict with no state
+        // of another protocol.
+        if self.common.is_for_others() {
+            return Admission::Declined;
+        }
         if self.admissions.is_listed(client) {
             return Admission::Allowed;
         }

@@ -182,6 +182,18 @@ impl Leases {
         (self.epoch, self.common.is_recovering())
     }
 
+    /// Returns true if the server is in the grace period of leases.
+    #[must_use]
+    pub fn is_recovering(&self) -> bool {
+        self.common.is_recovering()
+    }
+
+    /// Reports if clients of another protocol may reclaim state from before the start. Until they
+    /// have, clients are granted no leases that they do not reclaim.
+    pub fn share_grace(&self, others_recover: bool) {
+        self.common.set_others_recovering(others_recover);
+    }
+
     /// Returns the time limits of the leases.
     #[must_use]
     pub const fn terms(&self) -> &Terms {

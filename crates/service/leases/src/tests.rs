@@ -78,6 +78,17 @@ fn with_client() -> (Arc<Leases>, Client) {
     (leases, client)
 }
 
+/// A client of another protocol may reclaim: the server has one grace period.
+#[test]
+fn no_lease_is_granted_while_others_reclaim() {
+    let (leases, client) = with_client();
+    leases.share_grace(true);
+    assert_eq!(block_on(leases.may_ask(client)), Admission::Declined);
+    assert!(!leases.is_recovering(), "calls without leases do not wait");
+    leases.share_grace(false);
+    assert_eq!(block_on(leases.may_ask(client)), Admission::Allowed);
+}
+
 fn at(seconds: u64) -> Time {
     Time::ZERO + Duration::from_secs(seconds)
 }

@@ -36,6 +36,17 @@ pub enum Event<'a> {
         /// The export's name.
         export: &'a str,
     },
+    /// The grace period of version 4 has begun.
+    GraceBegan {
+        /// The number of clients that may reclaim opens and locks.
+        clients: usize,
+    },
+    /// The grace period of version 4 has ended.
+    GraceEnded {
+        /// The number of clients that may not reclaim any more, although they have not completed
+        /// their reclaims.
+        missing: usize,
+    },
     /// A metaserver with a superseded epoch called, and was refused.
     EpochOver {
         /// The metaserver.

@@ -8,6 +8,7 @@
 mod attribute_ops;
 mod attributes;
 mod callbacks;
+mod changes;
 mod clients;
 mod compound;
 mod convert;
@@ -20,7 +21,9 @@ mod opens;
 mod operations;
 mod pseudo;
 mod ranges;
+mod recovery;
 mod sessions;
+mod stable;
 mod state;
 mod xattrs;
 
@@ -41,6 +44,7 @@ use crate::{Arrival, HandleKey, Response, Service};
 use leasehold_leases::Post;
 
 use clients::Clients;
+pub use stable::{ClientLedger, ClientRecords, NoClientRecords};
 
 /// Version 4 of NFS over a service.
 pub struct Nfs4 {
@@ -49,13 +53,30 @@ pub struct Nfs4 {
 }
 
 impl Nfs4 {
-    /// Creates the front end over a service. `epoch` is not zero, and greater than in each earlier
+    /// Creates the front end over a service, without stable storage: no client may reclaim its state
+    /// after a restart. `epoch` is not zero, and greater than in each earlier
     /// run of the server; `key` determines the name of the server.
     #[must_use]
     pub fn new(service: Arc<Service>, key: HandleKey, epoch: u32, now: Time) -> Self {
-        let handles = service.handles.clone();
-        let clients = Arc::new(Clients::new(now, key.server_name(), epoch, handles));
-        Self { service, clients }
+        let of = (Arc::clone(&service), key.server_name());
+        let records = ClientRecords::default().begin_run(0, u64::from(epoch));
+        let clients = Clients::new(of, (records, None), now);
+        Self { service, clients: Arc::new(clients) }
+    }
+
+    /// Creates the front end of a server with stable storage for its client records. `records` are
+    /// the records of this run, which are stored already, and whose clients may reclaim their state
+    /// in the grace period, which begins now.
+    #[must_use]
+    pub fn restarted(
+        service: Arc<Service>,
+        key: HandleKey,
+        (records, ledger): (ClientRecords, Arc<dyn ClientLedger>),
+        now: Time,
+    ) -> Self {
+        let of = (Arc::clone(&service), key.server_name());
+        let clients = Clients::new(of, (records, Some(ledger)), now);
+        Self { service, clients: Arc::new(clients) }
     }
 
     /// Sets the sender of callbacks.

@@ -96,6 +96,7 @@ fn encoded(
     let object_values = Object {
         minor: compound.minor,
         attributes: found,
+        change: compound.change(found),
         properties: &export.store.properties(object),
         space,
         file_system: file_system(export.id, found),
@@ -163,6 +164,7 @@ pub(super) async fn setattr(
         allowed.map_err(failed)?;
     }
     let changed = ops::setattr(&target.request, &object, &changes, None).await;
+    compound.noted(&changed);
     match changed.result {
         Ok(()) => Ok(args.attributes.mask),
         Err(error) => Err(failed(convert::status(error))),

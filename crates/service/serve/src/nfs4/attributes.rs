@@ -125,6 +125,7 @@ pub(super) fn needs_space(requested: &Bitmap) -> bool {
 pub(super) struct Object<'a> {
     pub(super) minor: u32,
     pub(super) attributes: &'a fs::Attributes,
+    pub(super) change: wire::ChangeId,
     pub(super) properties: &'a Properties,
     pub(super) space: Option<Space>,
     pub(super) file_system: FileSystemId,
@@ -148,7 +149,7 @@ impl<'a> Object<'a> {
             supported: Some(supported(self.minor)),
             file_type: Some(convert::file_type(self.attributes.file_type)),
             handle_expiry: Some(0),
-            change: Some(convert::change(self.attributes.changed)),
+            change: Some(self.change),
             size: Some(size),
             link_support: Some(self.properties.links),
             symlink_support: Some(self.properties.symlinks),

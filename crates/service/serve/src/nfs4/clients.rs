@@ -20,21 +20,29 @@ use leasehold_wire::nfs4::{self as wire, Handle, Identifier, StateOwner, Status,
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
 use super::callbacks;
+use super::changes::Numbers;
 use super::compound::{Compound, InSession};
 use super::convert;
 use super::opens;
+use super::recovery::{Outcome, Records};
+use super::stable::{ClientLedger, ClientRecords};
 use super::state::{Consequences, Notice, Shard, State as Opened};
-use leasehold_leases::{Handles, Post};
+use crate::Service;
+use leasehold_leases::Post;
 
 /// The clients and sessions of a server, with their callbacks.
 pub(crate) struct Clients {
+    pub(super) service: Arc<Service>,
     machine: Mutex<State>,
     /// The opens and locks of the clients.
     pub(super) state: Opened,
+    /// The change attributes of objects.
+    pub(super) numbers: Numbers,
     server: Server,
-    /// Makes the handles that callbacks contain.
-    handles: Handles,
-    post: OnceLock<Arc<dyn Post>>,
+    pub(super) post: Arc<OnceLock<Arc<dyn Post>>>,
+    /// The stable storage of the client records.
+    pub(super) ledger: Option<Arc<dyn ClientLedger>>,
+    pub(super) outcome: Arc<Outcome>,
 }
 
 /// An event in the life of a client that changes its opens and locks.
@@ -50,8 +58,8 @@ enum Fate {
     Void,
 }
 
-struct State {
-    sessions: Sessions,
+pub(super) struct State {
+    pub(super) sessions: Sessions,
     /// The time of the last event.
     now: Time,
     /// The callbacks that clients have not answered, by the transaction number.
@@ -60,6 +68,15 @@ struct State {
     /// The operations of the callbacks that have not ended; the state machine bounds their number.
     payloads: BTreeMap<PayloadId, LockNotice>,
     next_payload: u64,
+    /// The records of clients on stable storage, if there is one.
+    pub(super) records: Option<Records>,
+    /// True if all clients have returned or the time of the grace period has passed, until the
+    /// grace period ends.
+    pub(super) has_returned: bool,
+    /// True if the observer knows that the grace period has begun.
+    pub(super) is_grace_known: bool,
+    /// The number of clients that had not returned at the end of the grace period.
+    pub(super) missing: usize,
 }
 
 /// The arguments of CB_NOTIFY_LOCK.
@@ -69,46 +86,59 @@ struct LockNotice {
 }
 
 impl Clients {
-    /// Creates the clients of a server with this name, which is the same after each restart.
-    pub(crate) fn new(now: Time, name: [u8; 16], epoch: u32, handles: Handles) -> Self {
+    /// Creates the clients of a server with this name, which is the same after each restart. With
+    /// stable storage, the clients of the records may reclaim their state.
+    pub(crate) fn new(
+        (service, name): (Arc<Service>, [u8; 16]),
+        (records, ledger): (ClientRecords, Option<Arc<dyn ClientLedger>>),
+        now: Time,
+    ) -> Self {
         let server = Server {
             minor: 0,
             major: Bytes::copy_from_slice(&name),
             scope: Bytes::copy_from_slice(&name),
             flags: ExchangeFlags::USE_NON_PNFS,
         };
-        let mut sessions =
-            Sessions::new(now, Limits::DEFAULT, server.clone(), epoch, BTreeMap::new());
-        let mut effects = Vec::new();
-        sessions.step(now, Event::Tick, &mut effects);
-        sessions.step(now, Event::EndGrace, &mut effects);
+        let (of_run, records) = (records.epoch(), records.into_records());
+        let epoch = u32::try_from(of_run).unwrap_or(u32::MAX);
         let state = State {
-            sessions,
+            sessions: Sessions::new(now, Limits::DEFAULT, server.clone(), epoch, records.clone()),
             now,
             calls: BTreeMap::new(),
             next_xid: 1,
             payloads: BTreeMap::new(),
             next_payload: 1,
+            records: ledger.is_some().then(|| Records::new(of_run, records)),
+            has_returned: false,
+            is_grace_known: false,
+            missing: 0,
         };
-        Self {
+        let clients = Self {
+            service,
             machine: Mutex::new(state),
             state: Opened::new(epoch),
+            numbers: Numbers::default(),
             server,
-            handles,
-            post: OnceLock::new(),
-        }
+            post: Arc::default(),
+            ledger,
+            outcome: Arc::default(),
+        };
+        clients.begin_grace(now);
+        clients
     }
 
     pub(crate) fn call_by(&self, post: Arc<dyn Post>) {
         // A second sender is never set: a service has one shell.
         let _ = self.post.set(post);
+        // The result of a write before this call has woken nothing.
+        self.post.get().iter().for_each(|post| post.hurry());
     }
 
     pub(super) const fn server(&self) -> &Server {
         &self.server
     }
 
-    fn machine(&self) -> MutexGuard<'_, State> {
+    pub(super) fn machine(&self) -> MutexGuard<'_, State> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -199,12 +229,17 @@ impl Clients {
 
     /// Runs the work that is due, and returns the time of the next work.
     pub(crate) fn wake(&self, now: Time) -> Option<Time> {
+        self.settle(now);
+        if self.machine().has_returned {
+            self.step(now, Event::Tick);
+        }
         if self.machine().sessions.next_wake().is_some_and(|wake| wake <= now) {
             self.step(now, Event::Tick);
         }
         let (of_locks, consequences) = self.state.wake(now);
         self.follow(now, consequences);
-        self.machine().sessions.next_wake().into_iter().chain(of_locks).min()
+        let next = self.machine().sessions.next_wake();
+        next.into_iter().chain(of_locks).chain(self.next_look(now)).min()
     }
 
     /// Runs a step on the opens and locks of a file.
@@ -240,7 +275,7 @@ impl Clients {
         for Notice { files, owner } in consequences.notices {
             let Locker::Client(client) = owner.locker else { continue };
             for (export, id) in files {
-                let handle = Handle::new(&self.handles.seal(export, &id));
+                let handle = Handle::new(&self.service.handles.seal(export, &id));
                 let file = handle.expect("a handle of ours has 32 bytes");
                 self.notify(now, ClientId(client.0), LockNotice { file, owner: owner.clone() });
             }
@@ -290,17 +325,29 @@ impl Clients {
 
     /// Performs effects. The state is locked while the state machine runs, and unlocked while
     /// messages are sent.
-    fn perform(&self, mut state: MutexGuard<'_, State>, now: Time, mut effects: Vec<Effect>) {
-        let (mut messages, mut fates) = (Vec::new(), Vec::new());
+    pub(super) fn perform(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        now: Time,
+        mut effects: Vec<Effect>,
+    ) {
+        let (mut messages, mut fates, mut has_opened) = (Vec::new(), Vec::new(), false);
+        self.end_grace(&mut state, now, &mut effects);
         while !effects.is_empty() {
             for effect in core::mem::take(&mut effects) {
                 match effect {
                     Effect::Send(call) => state.send(&call, &mut messages),
-                    // The list of clients is in memory only, as is all state that clients hold.
-                    Effect::Remember { ticket, .. } => {
-                        state.sessions.step(now, Event::Persisted(ticket), &mut effects);
+                    Effect::Remember { owner, record, ticket } => {
+                        state.remember(now, (owner, record, ticket), &mut effects);
                     }
-                    Effect::Returned => state.sessions.step(now, Event::EndGrace, &mut effects),
+                    Effect::Forget(owner) => {
+                        state.records.iter_mut().for_each(|records| records.forget(&owner));
+                    }
+                    Effect::Returned => {
+                        state.has_returned = true;
+                        self.end_grace(&mut state, now, &mut effects);
+                    }
+                    Effect::Opened => has_opened = core::mem::take(&mut state.is_grace_known),
                     Effect::Expired(client) => fates.push((client, Fate::Silent)),
                     Effect::Renewed(client) => fates.push((client, Fate::Heard)),
                     Effect::Revoke(client) => fates.push((client, Fate::Revoked)),
@@ -308,11 +355,19 @@ impl Clients {
                     Effect::Delivered { payload, .. } | Effect::Undelivered { payload, .. } => {
                         state.payloads.remove(&payload);
                     }
-                    Effect::Forget(_) | Effect::Opened | Effect::Remembered(_) => {}
+                    Effect::Remembered(_) => {}
                 }
             }
         }
+        let (write, missing) =
+            (state.records.as_mut().and_then(Records::next_write), state.missing);
         drop(state);
+        if has_opened {
+            self.grace_ended(missing);
+        }
+        if let Some(write) = write {
+            self.start(now, write);
+        }
         if let Some(post) = self.post.get() {
             messages.into_iter().for_each(|(to, message)| post.send(to, message));
         }

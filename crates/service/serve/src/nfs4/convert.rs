@@ -2,10 +2,9 @@
 
 use core::time::Duration;
 
-use leasehold_base::units::FileTime;
 use leasehold_core::sessions;
-use leasehold_fs::{self as fs, Changed, FsError, Mode, Wcc};
-use leasehold_wire::nfs4::{self as wire, ChangeId, ChangeInfo, Status};
+use leasehold_fs::{self as fs, FsError, Mode};
+use leasehold_wire::nfs4::{self as wire, Status};
 
 /// Returns the status of an error of a store (RFC 8881 15.1).
 pub(super) const fn status(error: FsError) -> Status {
@@ -69,34 +68,6 @@ pub(super) const fn session_status(error: sessions::Error) -> Status {
         Error::TooManyOperations => Status::TooManyOperations,
         Error::WrongCredential => Status::WrongCredential,
     }
-}
-
-/// Returns the change attribute of an object: its change time in nanoseconds since 1970.
-pub(super) const fn change(changed: FileTime) -> ChangeId {
-    let seconds = changed.seconds.cast_unsigned();
-    ChangeId(seconds.wrapping_mul(1_000_000_000).wrapping_add(changed.nanoseconds as u64))
-}
-
-/// Returns the change of a directory. Without both attributes the client must drop its cache of the
-/// directory.
-pub(super) fn change_info(wcc: &Wcc) -> ChangeInfo {
-    match (wcc.before, wcc.after) {
-        (Some(before), Some(after)) => ChangeInfo {
-            atomic: true,
-            before: change(before.changed),
-            after: change(after.changed),
-        },
-        (_, after) => {
-            let after = after.map_or(ChangeId(0), |after| change(after.changed));
-            ChangeInfo { atomic: false, before: ChangeId(0), after }
-        }
-    }
-}
-
-/// Returns the result of a change of names, and the change of the directory.
-pub(super) fn settled<T>(changed: Changed<T>) -> Result<(T, ChangeInfo), Status> {
-    let info = change_info(&changed.wcc);
-    changed.result.map(|done| (done, info)).map_err(status)
 }
 
 pub(super) const fn file_type(file_type: fs::FileType) -> wire::FileType {

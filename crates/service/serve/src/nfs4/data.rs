@@ -43,6 +43,7 @@ pub(super) async fn write(
     let stability = stability(args.stability);
     let (object, offset) = (&target.object, args.offset);
     let changed = ops::write(&target.request, object, offset, args.data, stability).await;
+    compound.noted(&changed);
     let done = changed.result.map_err(data_status)?;
     Ok(wire_write::Done {
         count: done.count,

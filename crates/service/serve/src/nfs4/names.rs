@@ -35,7 +35,8 @@ pub(super) async fn create(
     let changes = convert::set_attributes(&wanted)?;
     let target = compound.target_of((export, directory)).await?;
     let made = ops::make(&target.request, &directory, new.as_bytes(), &node, &changes).await;
-    let (found, info) = convert::settled(made)?;
+    let (found, info) = compound.settled(made)?;
+    compound.changed_file(&found.attributes);
     compound.go_to(Place::Object(export, found.object));
     // A size has no meaning for these objects, and the store ignores it.
     let mut set = args.attributes.mask;
@@ -52,7 +53,10 @@ pub(super) async fn link(compound: &mut Compound, new: Name<'_>) -> Result<Chang
     file.same_export(&into).map_err(convert::status)?;
     let linked = ops::link(&into.request, &object.1, &directory.1, new.as_bytes()).await;
     match linked.result {
-        Ok(()) => Ok(convert::change_info(&linked.directory)),
+        Ok(()) => {
+            linked.attributes.iter().for_each(|file| compound.changed_file(file));
+            Ok(compound.changed(&linked.directory))
+        }
         Err(FsError::Invalid)
             if linked.attributes.is_some_and(|of| of.file_type == FileType::Directory) =>
         {
@@ -67,6 +71,7 @@ pub(super) async fn link(compound: &mut Compound, new: Name<'_>) -> Result<Chang
 pub(super) async fn remove(compound: &mut Compound, old: Name<'_>) -> Result<ChangeInfo, Status> {
     let directory = compound.object(Status::ReadOnly)?;
     let old = name(old.0)?;
+    compound.nfs4.may_remove_names()?;
     let target = compound.target_of(directory).await?;
     let removed = ops::remove(&target.request, &directory.1, old.as_bytes()).await;
     let removed = match removed.result {
@@ -75,7 +80,7 @@ pub(super) async fn remove(compound: &mut Compound, old: Name<'_>) -> Result<Cha
         }
         _ => removed,
     };
-    convert::settled(removed).map(|((), info)| info)
+    compound.settled(removed).map(|((), info)| info)
 }
 
 pub(super) async fn rename(
@@ -85,16 +90,22 @@ pub(super) async fn rename(
     let from = saved(compound)?;
     let to = compound.object(Status::CrossDevice)?;
     let (old, new) = (name(args.from.0)?, name(args.to.0)?);
+    compound.nfs4.may_remove_names()?;
     let source = compound.target_of(from).await?;
     let target = compound.target_of(to).await?;
     source.same_export(&target).map_err(convert::status)?;
     let renamed =
         ops::rename(&target.request, (&from.1, old.as_bytes()), (&to.1, new.as_bytes())).await;
     match renamed.result {
-        Ok(()) => Ok(wire_rename::Done {
-            from: convert::change_info(&renamed.from),
-            to: convert::change_info(&renamed.to),
-        }),
+        Ok(()) => {
+            let from_info = compound.changed(&renamed.from);
+            // A rename within a directory is one change.
+            let to_info = match from == to {
+                true => from_info,
+                false => compound.changed(&renamed.to),
+            };
+            Ok(wire_rename::Done { from: from_info, to: to_info })
+        }
         // RFC 8881 18.26.3: a name of another kind is an existing name.
         Err(FsError::IsDirectory | FsError::NotDirectory | FsError::NotEmpty)
             if is_directory(&source, &from.1).await && is_directory(&target, &to.1).await =>

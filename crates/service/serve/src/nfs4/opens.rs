@@ -68,7 +68,7 @@ pub(super) const fn refused(refusal: Refusal) -> Status {
 }
 
 /// Returns the key of a file.
-const fn object_of(attributes: &fs::Attributes) -> Object {
+pub(super) const fn object_of(attributes: &fs::Attributes) -> Object {
     Object { file_system: attributes.file_system, file: attributes.file_id }
 }
 
@@ -204,7 +204,7 @@ pub(super) async fn open(
         .map_err(refused)?;
     nfs4.state.know(export, target.request.export.store.identity(&found.object), object);
     if reached.truncates
-        && let Err(status) = truncate(&target, &found.object).await
+        && let Err(status) = truncate(compound, &target, &found.object).await
     {
         if opened.is_new {
             let _ = nfs4.on_file(compound.now(), object, |shard, effects, _| {
@@ -288,9 +288,14 @@ fn claim(claim: &wire_open::Claim<'_>) -> Result<Claim, Status> {
 }
 
 /// Sets the size of a file to zero.
-async fn truncate(target: &Target<'_>, object: &ObjectId) -> Result<(), Status> {
+async fn truncate(
+    compound: &Compound,
+    target: &Target<'_>,
+    object: &ObjectId,
+) -> Result<(), Status> {
     let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
     let changed = ops::setattr(&target.request, object, &empty, None).await;
+    compound.noted(&changed);
     changed.result.map_err(convert::status)
 }
 
@@ -334,7 +339,9 @@ async fn reach(
     let how = match how {
         wire_open::How::Existing => {
             let found = ops::lookup(&target.request, &target.object, name).await;
-            return found.map(seen).map_err(|failed| convert::status(failed.error));
+            return found
+                .map(|found| seen(compound, found))
+                .map_err(|failed| convert::status(failed.error));
         }
         wire_open::How::Create(how) => how,
     };
@@ -344,32 +351,34 @@ async fn reach(
     };
     match how {
         wire_open::CreateHow::Unchecked(encoded) => {
-            unchecked(target, name, decoded(encoded)?, encoded.mask, share).await
+            unchecked(compound, target, name, (decoded(encoded)?, encoded.mask), share).await
         }
         wire_open::CreateHow::Guarded(encoded) => {
             let new = NewFile::Guarded(decoded(encoded)?);
-            create(target, name, &new, encoded.mask).await.map_err(convert::status)
+            create(compound, target, name, &new, encoded.mask).await.map_err(convert::status)
         }
         wire_open::CreateHow::Exclusive(verifier) => {
             let new = NewFile::exclusive(verifier.0);
-            create(target, name, &new, Bitmap::EMPTY).await.map_err(convert::status)
+            create(compound, target, name, &new, Bitmap::EMPTY).await.map_err(convert::status)
         }
         wire_open::CreateHow::ExclusiveAttributes(both) => {
             let settable = attributes::settable_exclusive();
             let wanted = attribute_ops::decode(compound, &both.attributes, &settable)?;
             let attributes = convert::set_attributes(&wanted)?;
             let new = NewFile::Exclusive { verifier: both.verifier.0, attributes };
-            create(target, name, &new, both.attributes.mask).await.map_err(convert::status)
+            create(compound, target, name, &new, both.attributes.mask)
+                .await
+                .map_err(convert::status)
         }
     }
 }
 
 /// UNCHECKED4: opens an existing file, and applies only a size of zero to it.
 async fn unchecked(
+    compound: &Compound,
     target: &Target<'_>,
     name: &[u8],
-    wanted: SetAttributes,
-    mask: Bitmap,
+    (wanted, mask): (SetAttributes, Bitmap),
     share: Share,
 ) -> Result<Reached, Status> {
     for _ in 0..ATTEMPTS {
@@ -383,12 +392,12 @@ async fn unchecked(
                     Some(0) => Bitmap::of(&[wire::Attribute::Size]),
                     _ => Bitmap::EMPTY,
                 };
-                return Ok(Reached { truncates, set, ..seen(found) });
+                return Ok(Reached { truncates, set, ..seen(compound, found) });
             }
             Err(failed) if failed.error == FsError::NotFound => {}
             Err(failed) => return Err(convert::status(failed.error)),
         }
-        match create(target, name, &NewFile::Guarded(wanted), mask).await {
+        match create(compound, target, name, &NewFile::Guarded(wanted), mask).await {
             Err(FsError::AlreadyExists) => {}
             result => return result.map_err(convert::status),
         }
@@ -397,8 +406,8 @@ async fn unchecked(
 }
 
 /// Returns a file that existed before. The directory is as it was.
-fn seen(found: Found) -> Reached {
-    let change = found.directory.map(|directory| convert::change(directory.changed));
+fn seen(compound: &Compound, found: Found) -> Reached {
+    let change = found.directory.as_ref().map(|directory| compound.change(directory));
     let directory = match change {
         Some(change) => ChangeInfo { atomic: true, before: change, after: change },
         None => ChangeInfo::default(),
@@ -407,14 +416,17 @@ fn seen(found: Found) -> Reached {
 }
 
 async fn create(
+    compound: &Compound,
     target: &Target<'_>,
     name: &[u8],
     new: &NewFile,
     set: Bitmap,
 ) -> Result<Reached, FsError> {
     let made = ops::create(&target.request, &target.object, name, new).await;
-    let directory = convert::change_info(&made.wcc);
-    Ok(Reached { found: made.result?, directory, is_new: true, set, truncates: false })
+    let directory = compound.noted(&made);
+    let found = made.result?;
+    compound.changed_file(&found.attributes);
+    Ok(Reached { found, directory, is_new: true, set, truncates: false })
 }
 
 /// Checks the permission of the caller for an open of an existing file.

@@ -105,6 +105,7 @@ pub(super) async fn allocate(compound: &mut Compound, args: allocate::Args) -> R
     opens::may_use(compound, &target, args.stateid, Access::Write).await?;
     let range = range(args)?;
     let changed = ops::allocate(&target.request, &target.object, range).await;
+    compound.noted(&changed);
     changed.result.map_err(convert::status)
 }
 
@@ -116,6 +117,7 @@ pub(super) async fn deallocate(
     opens::may_use(compound, &target, args.stateid, Access::Write).await?;
     let range = range(args)?;
     let changed = ops::deallocate(&target.request, &target.object, range).await;
+    compound.noted(&changed);
     changed.result.map_err(convert::status)
 }
 
@@ -144,6 +146,7 @@ pub(super) async fn clone(compound: &mut Compound, args: wire_clone::Args) -> Re
     let copy = both(compound, (args.from, args.to), ranges).await?;
     let target = compound.target(Status::IsDirectory).await?;
     let cloned = ops::clone_range(&target.request, &copy).await;
+    compound.noted(&cloned);
     cloned.result.map_err(convert::status)
 }
 
@@ -161,8 +164,9 @@ pub(super) async fn copy(
     let target = compound.target(Status::IsDirectory).await?;
     let (mut count, mut verifier) = (0, None);
     while count < COPY_BYTES_MAX {
-        let done = ops::copy_range(&target.request, &copy).await.result;
-        let done = match done {
+        let changed = ops::copy_range(&target.request, &copy).await;
+        compound.noted(&changed);
+        let done = match changed.result {
             Ok(done) => done,
             // The bytes before the error are copied, and the client continues after them.
             Err(_) if count > 0 => break,

@@ -213,7 +213,11 @@ pub(super) async fn reclaim_complete(
     let clients = &compound.nfs4;
     clients.run(compound.now(), |sessions, now, effects| {
         sessions.reclaim_complete(now, client, args.one_file_system, effects)
-    })
+    })?;
+    if !args.one_file_system {
+        clients.until_recorded().await;
+    }
+    Ok(())
 }
 
 /// Converts the results of SEQUENCE.

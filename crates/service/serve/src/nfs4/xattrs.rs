@@ -46,13 +46,13 @@ pub(super) async fn set(
     };
     let (object, value) = (&target.object, Bytes::copy_from_slice(args.value.0));
     let changed = ops::set_xattr(&target.request, object, args.name.0, value, how).await;
-    convert::settled(changed).map(|((), info)| info)
+    compound.settled(changed).map(|((), info)| info)
 }
 
 pub(super) async fn remove(compound: &mut Compound, name: Name<'_>) -> Result<ChangeInfo, Status> {
     let target = compound.target(Status::WrongType).await?;
     let changed = ops::remove_xattr(&target.request, &target.object, name.0).await;
-    convert::settled(changed).map(|((), info)| info)
+    compound.settled(changed).map(|((), info)| info)
 }
 
 /// The result of LISTXATTRS.

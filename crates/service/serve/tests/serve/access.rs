@@ -52,6 +52,8 @@ impl Observer for Refusals {
             Event::NotBelieved { refused, .. } => format!("not believed, refused {refused}"),
             Event::EpochOver { last, .. } => format!("over since {last}"),
             Event::Stranger { from } => format!("a stranger at {from}"),
+            Event::GraceBegan { clients } => format!("grace for {clients}"),
+            Event::GraceEnded { missing } => format!("grace without {missing}"),
         };
         self.0.lock().expect("no one panicked").push(line);
     }

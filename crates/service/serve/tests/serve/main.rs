@@ -7,6 +7,7 @@ mod iods;
 mod leases;
 mod mount;
 mod notes;
+mod recovery;
 mod refusals;
 mod rpc;
 mod statuses;
