@@ -45,7 +45,7 @@ pub use leasehold_leases::{
     HandleKey, HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaiter, LeaseWaits, Ledger,
     Post, Remembered,
 };
-pub use nfs4::Nfs4;
+pub use nfs4::{Nfs4, Nfs4Client, Nfs4Totals, OperationCounts};
 pub use reply_journal::{Noted, ReplyJournal};
 pub use response::Response;
 pub use router::{Program, Router};

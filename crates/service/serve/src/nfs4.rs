@@ -11,6 +11,7 @@ mod callbacks;
 mod clients;
 mod compound;
 mod convert;
+mod counts;
 mod data;
 mod handles;
 mod locks;
@@ -18,10 +19,15 @@ mod names;
 mod objects;
 mod opens;
 mod operations;
+mod properties;
 mod pseudo;
 mod ranges;
+#[cfg(test)]
+mod reference;
 mod sessions;
 mod state;
+mod statuses;
+mod view;
 mod xattrs;
 
 use core::net::SocketAddr;
@@ -41,6 +47,8 @@ use crate::{Arrival, HandleKey, Response, Service};
 use leasehold_leases::Post;
 
 use clients::Clients;
+pub use counts::OperationCounts;
+pub use view::{Nfs4Client, Nfs4Totals};
 
 /// Version 4 of NFS over a service.
 pub struct Nfs4 {

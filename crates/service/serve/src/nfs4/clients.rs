@@ -21,6 +21,7 @@ use leasehold_wire::rpc::{Reply, ReplyStatus};
 use super::callbacks;
 use super::compound::{Compound, InSession};
 use super::convert;
+use super::counts::Counts;
 use super::opens;
 use super::state::{Consequences, Shard, State as Opened};
 use leasehold_leases::Post;
@@ -30,6 +31,7 @@ pub(crate) struct Clients {
     machine: Mutex<State>,
     /// The opens and locks of the clients.
     pub(super) state: Opened,
+    pub(super) counts: Counts,
     server: Server,
     post: OnceLock<Arc<dyn Post>>,
 }
@@ -92,6 +94,7 @@ impl Clients {
         Self {
             machine: Mutex::new(state),
             state: Opened::new(epoch),
+            counts: Counts::new(),
             server,
             post: OnceLock::new(),
         }
@@ -108,6 +111,11 @@ impl Clients {
 
     fn machine(&self) -> MutexGuard<'_, State> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the clients and sessions.
+    pub(super) fn with_sessions<T>(&self, read: impl FnOnce(&Sessions) -> T) -> T {
+        read(&self.machine().sessions)
     }
 
     /// Runs a request of a client, and performs its effects.
