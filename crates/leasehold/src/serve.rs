@@ -106,7 +106,8 @@ fn serve(
     let standing = stable_log::standing(log.as_deref(), &only, &state)?;
     let verifier = verifier::begin(&state)?;
     let (durability, log_mib) = (plan.durability(), plan.stable_log_mib);
-    let (callers, naming, of_server) = (plan.callers()?, Naming::of(&plan), plan.server.clone());
+    let (callers, naming) = (plan.callers()?, Naming::of(&plan));
+    let (of_server, lacks_v4) = (plan.server.clone(), plan.lacks_v4);
     let (exported, open) = (exported(&plan), plan.open_to_everybody(&addresses));
     let serving = Serving::open(plan, said.clone(), verifier, descriptors / 4)?;
     let log = log_before(&serving, log.as_deref().zip(Some(log_mib)), &state, standing)?;
@@ -118,13 +119,13 @@ fn serve(
     let (service, journal) = notes::begin(service, &state, durability, &serving.stores())?;
     let service = Arc::new(leases::begin(service, &state)?);
     serving.followed_by(Arc::clone(&service))?;
-    let nfs4 = nfs4(&service, &serving, key, of_server.versions())?;
+    let nfs4 = nfs4(&service, key, of_server.versions());
     let running = server
         .start(Arc::new(router(&service, &serving, nfs4.as_ref())))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     call_clients_by(&running, &service, nfs4.as_ref());
     let telling = telling.start()?;
-    let source = live::source(&running, &service, durability, &addresses, &serving);
+    let source = live::source(&running, (&service, nfs4), durability, &addresses, &serving);
     let control = control::begin(&state, Desk::new(Arc::clone(&source), Arc::clone(&serving)));
     let shown = http.as_ref().map(Http::address);
     let http_socket = http.as_ref().and_then(Http::socket);
@@ -135,7 +136,7 @@ fn serve(
     serving.known_by(Arc::clone(&known));
     let tending = Tending::begin(&(Arc::clone(&serving) as Arc<dyn Served>))?;
     let ready = Ready::new(&addresses, telling.found(), exported, durability)
-        .with_options(&of_server)
+        .with_options(&of_server, lacks_v4)
         .with_http(shown)
         .with_open(open);
     let ready = if callers.is_some() { ready.of_iod() } else { ready };
@@ -169,24 +170,16 @@ fn call_clients_by(running: &Running, service: &Service, nfs4: Option<&Arc<Nfs4>
 }
 
 /// Creates the front end of version 4, if the server serves the version.
-fn nfs4(
-    service: &Arc<Service>,
-    serving: &Serving,
-    key: HandleKey,
-    versions: NfsVersions,
-) -> Result<Option<Arc<Nfs4>>, Failure> {
+fn nfs4(service: &Arc<Service>, key: HandleKey, versions: NfsVersions) -> Option<Arc<Nfs4>> {
     if !versions.has_v4() {
-        return Ok(None);
-    }
-    if serving.metaserver().is_some() {
-        let text =
-            "several metaservers do not serve NFS versions 4.1 and 4.2: give `--versions 2,3`";
-        return Err(Kind::Options.because(text.to_owned()));
+        return None;
     }
     // Each start of the server has a greater epoch, and the first epoch is 1.
     let epoch = u32::try_from(service.lease_view(0).epoch).unwrap_or(u32::MAX).max(1);
     let now = leasehold_shell::clock::now();
-    Ok(Some(Arc::new(Nfs4::new(Arc::clone(service), key, epoch, now))))
+    let nfs4 = Arc::new(Nfs4::new(Arc::clone(service), key, epoch, now));
+    nfs4.time_by(leasehold_shell::clock::now);
+    Some(nfs4)
 }
 
 /// Creates the service of all exports; the service of an iod authenticates its callers by

@@ -3,19 +3,19 @@
 //! A client is written `EPOCH.NUMBER`, and a session `EPOCH.NUMBER.SESSION`. The defaults are
 //! connection 1, principal 0, incarnation 1, digest 0, three operations and 200 bytes.
 //!
-//! Requests: `exchange OWNER [v N] [p N] [update] [flags N] [host N]`, `create CLIENT seq N [conn N]
-//! [p N] [back] [slots N] [ops N] [bytes N] [cached N] [back-ops N]`, `seq SESSION slot N seq N [high N]
-//! [keep] [conn N] [p N] [digest N] [ops N] [bytes N]`, `done SESSION slot N seq N REPLY`, `bind
-//! SESSION conn N fore|back|fore-or-both|back-or-both`, `control SESSION`, `destroy SESSION conn N`,
-//! `destroy-client CLIENT [via CLIENT] [p N]`, `complete CLIENT [one-fs]`.
+//! Requests: `exchange OWNER [v N] [p N] [update] [flags N] [host N]`, `create CLIENT seq N
+//! [conn N] [p N] [back] [slots N] [ops N] [bytes N] [cached N] [back-ops N]`, `seq SESSION slot N
+//! seq N [high N] [keep] [conn N] [p N] [digest N] [ops N] [bytes N]`, `done SESSION slot N seq N
+//! REPLY`, `bind SESSION conn N fore|back|fore-or-both|back-or-both`, `control SESSION`, `destroy
+//! SESSION conn N`, `destroy-client CLIENT [via CLIENT] [p N]`, `complete CLIENT [one-fs]`.
 //!
 //! Events: `answered SESSION slot N seq N done [target N]|delay|late|misordered|garbled`, `callback
 //! CLIENT N [of SESSION slot N seq N]`, `conflict CLIENT`, `lost N`, `end-grace`, `forget OWNER`,
 //! `freed CLIENT CAUSE N`, `state CLIENT yes|no`, `limit SESSION slot N`, `not-persisted N`,
 //! `persisted N`, `pressure`, `revoke CLIENT`, `revoked CLIENT CAUSE N`, `tick`.
 //!
-//! Questions: `may CLIENT`, `path CLIENT`, `missing`, `wake`, `memory`, `clients`. `restart` starts the next
-//! epoch with the records on stable storage, and `records` prints them.
+//! Questions: `may CLIENT`, `path CLIENT`, `missing`, `wake`, `memory`, `clients`. `restart`
+//! starts the next epoch with the records on stable storage, and `records` prints them.
 
 use super::*;
 use crate::dialogue::value;

@@ -17,10 +17,10 @@ fn operations() {
     let mut table = format!(
         "# Operations of version 4\n\n\
          All operations that the server supports in the COMPOUND of versions 4.1 and 4.2. Since: \
-         the first supported minor version with the operation. \
-         Position: the place in a compound, `first`, `alone` (the only operation, or after SEQUENCE \
-         where the RFC permits this) or `in a session` (after SEQUENCE). Changes: the operation \
-         changes something. Cached: a client should set `sa_cachethis` for a compound with the \
+         the first supported minor version with the operation. Position: the place in a \
+         compound, `first`, `alone` (the only operation, or after SEQUENCE where the RFC permits \
+         this) or `in a session` (after SEQUENCE). Changes: the operation changes something. \
+         Cached: a client should set `sa_cachethis` for a compound with the \
          operation, because a repetition would have another result. Errors: the errors that the \
          RFCs permit for the operation, without the prefix `NFS4ERR_`. Each operation may also \
          return {}.\n\n\
