@@ -6,8 +6,10 @@ use std::net::{SocketAddr, TcpStream};
 use rustix::process::{getegid, geteuid};
 use serde_json::Value;
 
+use crate::cluster::iod;
+use crate::nearest::metaserver;
 use crate::support::{
-    Home, MOUNT, NFS, Serving, address, leasehold, opaque, over, over_stream, run,
+    Home, MOUNT, NFS, Serving, address, leasehold, opaque, over, over_stream, port, run,
 };
 
 /// The numbers of operations.
@@ -158,4 +160,22 @@ fn ready_message_has_the_short_mount_command() {
     let command = format!("sudo mount -t nfs -o port={port} 127.0.0.1:/ /mnt");
     assert_eq!(ready["mount_v4"], Value::from(command));
     assert_eq!(ready["versions"], "4.2, 4.1 and 3");
+}
+
+/// A client without an option for the version gets PROG_MISMATCH for version 4, and then mounts
+/// version 3.
+#[test]
+fn several_metaservers_refuse_version_4_and_say_so() {
+    let home = Home::new();
+    let (_iod, at) = iod(&home, "one", "key", 0);
+    let ports = [port(), port()];
+    let start = |number: usize| {
+        metaserver(&home, (number, ports[number]), (&ports, at), &["--versions", "3,4.2"])
+    };
+    let (_one, ready) = start(0);
+    assert_eq!((&ready["lacks_v4"], &ready["versions"]), (&true.into(), &"3".into()));
+    assert_eq!(ready["mount_v4"], Value::Null);
+    let null = words(&[7, 0, 2, NFS, 4, 0, 0, 0, 0, 0]);
+    let mismatch = words(&[7, 1, 0, 0, 0, 2, 3, 3]);
+    assert_eq!(over_stream(address(&ready), &null), mismatch);
 }

@@ -292,13 +292,13 @@ impl Service {
             Ok(call) => call,
             Err(error) => return self.no_call(&arrival, error, &message, writer),
         };
+        if let Err(status) = self.versions.admit(call.program, call.version) {
+            return refuse(&Reply { xid: call.xid, status }, writer);
+        }
         let row = match table::find(call.program, call.version, call.procedure) {
             Ok(row) => row,
             Err(status) => return refuse(&Reply { xid: call.xid, status }, writer),
         };
-        if let Err(status) = self.versions.admit(call.program, call.version) {
-            return refuse(&Reply { xid: call.xid, status }, writer);
-        }
         let exports = self.exports();
         let authority = match (self.is_iod, has_word) {
             (false, _) => Authority::Rules,

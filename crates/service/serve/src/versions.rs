@@ -48,6 +48,7 @@ impl NfsVersions {
             (nfs3::PROGRAM, _) => self.has(version),
             (mount::PROGRAM, 1 | 2) => self.v2,
             (mount::PROGRAM, 3) => self.v3,
+            (mount::PROGRAM, _) => false,
             _ => true,
         }
     }
@@ -61,8 +62,6 @@ impl NfsVersions {
             return Ok(());
         }
         let served = || (1..=4).filter(|version| self.serves(program, *version));
-        // Versions of MOUNT above 3 do not exist.
-        let served = || served().filter(|version| program == nfs3::PROGRAM || *version <= 3);
         Err(match (served().next(), served().next_back()) {
             (Some(low), Some(high)) => ReplyStatus::ProgramMismatch(Versions { low, high }),
             _ => ReplyStatus::ProgramUnavailable,
@@ -107,6 +106,7 @@ mod tests {
         assert_eq!((admit(true, true, 1), admit(true, true, 3)), (Ok(()), Ok(())));
         assert_eq!((admit(false, true, 1), admit(false, true, 3)), (mismatch(3, 3), Ok(())));
         assert_eq!((admit(true, false, 2), admit(true, false, 3)), (Ok(()), mismatch(1, 2)));
+        assert_eq!((admit(true, true, 9), admit(true, false, 9)), (mismatch(1, 3), mismatch(1, 2)));
         assert_eq!(admit(false, false, 3), Err(ReplyStatus::ProgramUnavailable));
     }
 }

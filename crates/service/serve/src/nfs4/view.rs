@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use leasehold_base::units::Time;
 use leasehold_core::locks::Locker;
 use leasehold_core::owners::Client;
-use leasehold_core::sessions::{ClientId, ClientView, Event, Principal};
+use leasehold_core::sessions::{ClientId, ClientView, Event, Principal, Sessions};
 
 use super::clients::Clients;
 use super::counts::{Clock, OperationCounts};
@@ -72,7 +72,7 @@ impl Nfs4 {
     /// Returns the numbers of clients, sessions and states.
     #[must_use]
     pub fn totals(&self, now: Time) -> Nfs4Totals {
-        let of_sessions = self.clients.with_sessions(|sessions| sessions.totals());
+        let of_sessions = self.clients.with_sessions(Sessions::totals);
         let (mut opens, mut locks, mut waiters) = (0, 0, 0);
         self.clients.state.everywhere(now, |shard, _, _| {
             opens += shard.opens.opens();
