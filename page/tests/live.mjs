@@ -45,6 +45,16 @@ function ask(port, count) {
 }
 
 export const cases = {
+  async "the live view shows the state of version 4 if the server serves it"({ folder, open }) {
+    const server = await serving(folder, "--versions", "3,4.2");
+    try {
+      const page = await open({ address: server.address, ready: false });
+      await page.getByTestId("nfs4").getByText("sessions, busy slots").waitFor();
+    } finally {
+      server.end();
+    }
+  },
+
   "the kept live view is what its sources build"({ folder }) {
     return build({ mode: "live", logLevel: "error", build: { outDir: folder } }).then(() => {
       const same = readFileSync(join(folder, "live.html"), "utf8") === readFileSync(KEPT, "utf8");

@@ -221,6 +221,18 @@ impl Opens {
         self.states.len() == 0
     }
 
+    /// Returns the number of opens, without revoked ones.
+    #[must_use]
+    pub fn opens(&self) -> usize {
+        self.states.opens()
+    }
+
+    /// Returns the number of opens of a client, without revoked ones.
+    #[must_use]
+    pub fn opens_of(&self, client: Client) -> usize {
+        self.states.of_client(client).filter(|number| self.states.has_open(*number)).count()
+    }
+
     /// Lists the opens with their files, clients and open-owners.
     pub fn holders(&self) -> impl Iterator<Item = (Object, Client, &Name, Share)> {
         self.states.iter().filter_map(|(_, state)| match state.kind {

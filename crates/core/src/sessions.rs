@@ -76,6 +76,9 @@
 //! 21. A backchannel is proven by an answer. A session whose backchannel is not proven sends an
 //!     empty callback after the next SEQUENCE of its client.
 //! 22. An administrator can remove an owner, known or only listed.
+//! 23. A host has a bounded number of client records. If it has too many, its oldest unconfirmed
+//!     record leaves, then its client whose lease expired first. Without either, the host gets
+//!     NFS4ERR_DELAY.
 //!
 //! The grace period is one period for these clients and for the clients of [`crate::leases`], which
 //! have a list of their own. The owner starts both state machines at one time. It waits for
@@ -84,7 +87,7 @@
 //! Until then [`Sessions::may_grant`] refuses, and reclaims of both kinds run.
 //!
 //! Limits: session ids can be guessed, and with AUTH_SYS any host can claim any principal, as in
-//! every version of NFS; the owner bounds the clients of one host. State protection is SP4_NONE; for SP4_MACH_CRED the owner checks the
+//! every version of NFS. State protection is SP4_NONE; for SP4_MACH_CRED the owner checks the
 //! principal of each operation first. The reply cache does not survive a restart. A client that
 //! numbers a retired slot from 1 gets NFS4ERR_SEQ_MISORDERED and creates another session. A client
 //! that applies the target of an earlier reply after the target of a later one may use a retired
@@ -95,12 +98,14 @@ mod clients;
 mod create;
 mod flags;
 mod grace;
+mod hosts;
 mod leases;
 mod sequence;
 mod session;
 mod slots;
 mod stable;
 mod types;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -121,6 +126,7 @@ pub use types::{
     Channel, ClientId, Error, ExchangeFlags, Limits, Owner, Principal, SequenceId, Server,
     SessionId, SlotId, Verifier,
 };
+pub use view::{ClientView, Totals};
 
 /// An event for the sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use leasehold_shell::process;
 use serde_json::json;
 
 use crate::config::options::Durability;
-use crate::config::{Difference, Facts, Plan, Planned};
+use crate::config::{Difference, Facts, LACKS_V4, Plan, Planned};
 use crate::control::{self, Request};
 use crate::failure::Failure;
 use crate::options::Check;
@@ -107,6 +107,9 @@ fn begins(export: &Planned, mounts: &[Mount]) -> String {
 /// Lists settings that may be unintended.
 fn risks(plan: &Plan) -> Vec<String> {
     let mut risks = Vec::new();
+    if plan.lacks_v4 {
+        risks.push(LACKS_V4.to_owned());
+    }
     let is_local = plan.listen().iter().all(|address| address.ip().is_loopback());
     if plan.durability() == Durability::Memory {
         risks.push("a crash of this machine loses the latest changes (durability)".to_owned());

@@ -40,6 +40,10 @@ use crate::options::Serve;
 use crate::place;
 use crate::stripes;
 
+/// The notice of a metaserver whose options request version 4.
+pub(crate) const LACKS_V4: &str = "one of several metaservers does not serve NFS version 4: a \
+                                   mount without a version uses version 3";
+
 const _: () = assert!(TRANSFER_BYTES_MIN <= TRANSFER_V2_BYTES_MAX as u64);
 
 /// The configuration of a server, checked as far as possible before the start.
@@ -48,6 +52,9 @@ pub(crate) struct Plan {
     /// The configuration file.
     pub(crate) file: Option<PathBuf>,
     pub(crate) server: Server,
+    /// True if the options request version 4 of NFS, which one of several metaservers does not
+    /// serve.
+    pub(crate) lacks_v4: bool,
     pub(crate) limits: Limits,
     pub(crate) stable_log_mib: u32,
     pub(crate) transfer_bytes_max: u32,
@@ -232,10 +239,12 @@ impl Plan {
 
     fn new(
         file: Option<PathBuf>,
-        server: Server,
+        mut server: Server,
         limits: Limits,
         exports: Vec<Planned>,
     ) -> Result<Self, Failure> {
+        let is_one_of_several = exports.iter().any(|export| export.layout.group.is_some());
+        let lacks_v4 = is_one_of_several && server.drop_v4();
         let wrong = |text: &str| Err(Kind::Options.because(text));
         conflicts::find(&server, &limits)?;
         let mib = server.stable_log_size.map_or(u64::from(STABLE_LOG_MIB), |size| size.0 >> 20);
@@ -267,6 +276,7 @@ impl Plan {
         Ok(Self {
             file,
             server,
+            lacks_v4,
             limits,
             stable_log_mib,
             transfer_bytes_max,
@@ -361,6 +371,15 @@ impl Server {
                 v4_2: has(NfsVersion::V4Minor2),
             },
         }
+    }
+
+    /// Removes version 4 from the versions of NFS to serve; versions 2 and 3 remain if the options
+    /// name no other version. Returns true if the options request version 4.
+    fn drop_v4(&mut self) -> bool {
+        let has_v4 = self.versions().has_v4();
+        let is_v4 = |one: &NfsVersion| matches!(one, NfsVersion::V4Minor1 | NfsVersion::V4Minor2);
+        self.versions.retain(|one| !is_v4(one));
+        has_v4
     }
 
     /// Returns the versions of NFS to serve as text, the highest first.

@@ -15,6 +15,7 @@ use leasehold_view::Source;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::clients;
 use crate::cluster;
 use crate::leases;
 use crate::options::Question;
@@ -72,6 +73,13 @@ pub(crate) enum Request {
         /// The client: its id, a prefix of the id, or its name.
         client: String,
     },
+    /// Returns the clients of NFS version 4.
+    Clients,
+    /// Ends a client of NFS version 4.
+    ForgetClient {
+        /// The client: its id, a prefix of the id, or its name.
+        client: String,
+    },
 }
 
 /// Executes requests on a running server.
@@ -120,6 +128,13 @@ impl Desk {
             }
             Request::Forget { client } => {
                 leases::forget(&self.source.service, client).map(Value::from)
+            }
+            Request::Clients => {
+                let told = clients::told(self.source.nfs4.as_ref())?;
+                serde_json::to_value(told).map_err(|error| error.to_string())
+            }
+            Request::ForgetClient { client } => {
+                clients::forget(self.source.nfs4.as_ref(), client).map(Value::from)
             }
             Request::Reload => {
                 let difference =

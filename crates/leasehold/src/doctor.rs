@@ -6,8 +6,8 @@ use leasehold_doctor::{Directory, Facts, Finding, Planned, Telling, Verdict, fin
 use serde_json::json;
 
 use crate::checks;
-use crate::config::Plan;
 use crate::config::options::Server;
+use crate::config::{LACKS_V4, Plan};
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::options::Doctor;
@@ -55,6 +55,7 @@ fn planned(plan: Option<&Plan>, state: Option<&Path>) -> Planned {
         directories: directories.collect(),
         is_running: state.is_some_and(|state| control::ask(state, &Request::Facts).is_ok()),
         replaced: state.map(running::replaced).unwrap_or_default(),
+        lacks_v4: plan.filter(|plan| plan.lacks_v4).map(|_| LACKS_V4),
         advice: checks::address_advice,
     }
 }

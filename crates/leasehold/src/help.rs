@@ -10,7 +10,7 @@ use crate::options::Options;
 
 /// The groups of commands, each with its commands, in the order of the definition.
 pub(crate) const GROUPS: &[(&str, &[&str])] = &[
-    ("Servers", &["serve", "status", "top", "leases", "forget", "reload", "restart"]),
+    ("Servers", &["serve", "status", "top", "leases", "forget", "clients", "reload", "restart"]),
     ("Mounts", &["mount", "umount", "rescue"]),
     ("Files", &["ls", "cat", "stat", "cp"]),
     ("Clusters", &["meta", "iod", "cluster", "layout"]),

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leasehold_serve::Service;
+use leasehold_serve::{Nfs4, Service};
 use leasehold_shell::http::{HTML, JSON, Page, Server};
 use leasehold_shell::inherited_sockets::{InheritedSockets, Purpose};
 use leasehold_shell::{Running, own};
@@ -21,7 +21,7 @@ use crate::volumes::Volumes;
 /// Builds the source of all data that the live view shows.
 pub(crate) fn source(
     running: &Running,
-    service: &Arc<Service>,
+    (service, nfs4): (&Arc<Service>, Option<Arc<Nfs4>>),
     durability: Durability,
     addresses: &[SocketAddr],
     serving: &Arc<Serving>,
@@ -32,6 +32,7 @@ pub(crate) fn source(
     Arc::new(Source {
         reporter: running.reporter(),
         service: Arc::clone(service),
+        nfs4,
         durability: match durability {
             Durability::Disk => "disk",
             Durability::Memory => "memory",

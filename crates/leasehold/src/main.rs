@@ -3,6 +3,7 @@
 mod binding;
 mod check;
 mod checks;
+mod clients;
 mod cluster;
 mod config;
 mod control;
@@ -95,6 +96,7 @@ fn main() -> ExitCode {
         Command::Restart(options) => restart::run(&options),
         Command::Leases(options) => leases::run(&options),
         Command::Forget(options) => leases::end_wait(&options),
+        Command::Clients(options) => clients::run(&options),
         Command::Config(Config::Init(options)) => config::init(&options),
         Command::Find(options) => find::run(&options),
         Command::Names(options) => binding::run(&options),

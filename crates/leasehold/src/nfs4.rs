@@ -7,27 +7,20 @@ use leasehold_serve::{HandleKey, Nfs4, NfsVersions, Service};
 use leasehold_shell::{Pool, StableClients, clock};
 
 use crate::failure::{Failure, Kind};
-use crate::server_state::Serving;
 
 /// Creates the front end of version 4 over a service with leases, if the server serves the version.
-/// `last_epoch` is the epoch of the previous server in this state directory. If clients of the previous server may reclaim opens and
-/// locks, the grace period begins.
+/// `last_epoch` is the epoch of the previous server in this state directory. If clients of the
+/// previous server may reclaim opens and locks, the grace period begins.
 ///
 /// # Errors
-/// The server is one of several metaservers, or its client records are not readable.
+/// The client records are not readable.
 pub(crate) fn begin(
     service: &Arc<Service>,
-    serving: &Serving,
     (key, versions): (HandleKey, NfsVersions),
     (state, last_epoch): (&Path, u64),
 ) -> Result<Option<Arc<Nfs4>>, Failure> {
     if !versions.has_v4() {
         return Ok(None);
-    }
-    if serving.metaserver().is_some() {
-        let text =
-            "several metaservers do not serve NFS versions 4.1 and 4.2: give `--versions 2,3`";
-        return Err(Kind::Options.because(text.to_owned()));
     }
     let pool = Pool::own()
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
@@ -41,5 +34,7 @@ pub(crate) fn begin(
         ))
     })?;
     let stable = (records, Arc::new(stable) as _);
-    Ok(Some(Arc::new(Nfs4::restarted(Arc::clone(service), key, stable, clock::now()))))
+    let nfs4 = Nfs4::restarted(Arc::clone(service), key, stable, clock::now());
+    nfs4.time_by(clock::now);
+    Ok(Some(Arc::new(nfs4)))
 }

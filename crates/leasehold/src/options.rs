@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Leases(Leases),
     /// Stop waiting for a client with leases that will not return
     Forget(Forget),
+    /// Show the clients of NFS versions 4.1 and 4.2, or end one
+    Clients(Clients),
     /// Make a running server read its configuration file again
     Reload(Reload),
     Restart(Restart),
@@ -363,6 +365,48 @@ pub(crate) struct Leases {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Forget {
+    /// The client: its id, a prefix of the id, or its name
+    #[arg(value_name = "CLIENT")]
+    pub(crate) client: String,
+
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+/// Show the clients of NFS versions 4.1 and 4.2, or end one
+///
+/// Each line has the id of a client, the name that the client gives itself, its address, its minor
+/// version, the numbers of its sessions, opens and locks, and the time since it last renewed its
+/// lease. A client whose lease has expired keeps its opens and locks for a day, unless another
+/// client needs them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Clients {
+    #[command(subcommand)]
+    pub(crate) command: Option<ClientsCommand>,
+
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The work on one client.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClientsCommand {
+    Forget(ForgetClient),
+}
+
+/// End a client: its sessions, its opens and its locks
+///
+/// Other clients can then use the files that the client has open or locked. Use this command only
+/// if the client's machine is off for good: a client that still runs opens its files again, loses
+/// its locks, and its programs may receive I/O errors.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct ForgetClient {
     /// The client: its id, a prefix of the id, or its name
     #[arg(value_name = "CLIENT")]
     pub(crate) client: String,

@@ -11,6 +11,7 @@ use leasehold_portmap::{Binding, Carrier, PORT, PROGRAM, Portmapper, VERSIONS};
 use leasehold_serve::table::PROGRAMS;
 use leasehold_shell::inherited_sockets::{InheritedSockets, Purpose};
 use leasehold_shell::{self as shell, BindError, RegisterError, Registration, Running, Server};
+use leasehold_wire::nfs4;
 
 use crate::config;
 use crate::failure::{Failure, Kind};
@@ -55,10 +56,16 @@ impl Telling {
         descriptors: usize,
         given: &mut InheritedSockets,
     ) -> Result<Self, Failure> {
-        let mut programs = Vec::new();
+        let (mut programs, versions) = (Vec::new(), options.versions());
         for program in PROGRAMS {
             let numbers = program.versions.iter().map(|version| version.number);
+            let numbers = numbers.filter(|version| versions.serves(program.number, *version));
             programs.extend(bindings(program.number, numbers, addresses, options.carriers()));
+        }
+        if versions.has_v4() {
+            // Version 4 needs a transport with congestion control (RFC 8881 2.9.1).
+            let (program, version) = (nfs4::PROGRAM, [nfs4::VERSION]);
+            programs.extend(bindings(program, version, addresses, &[Carrier::Stream]));
         }
         let Some(asked) = options.portmap() else {
             return Ok(if options.register { Self::Rpcbind(programs) } else { Self::Nobody });

@@ -7,11 +7,13 @@ use std::net::{IpAddr, SocketAddr};
 use leasehold_base::shown::shown;
 use serde::Serialize;
 
-use leasehold_serve::NfsVersions;
-
+use crate::config::LACKS_V4;
 use crate::config::options::Server;
 use crate::options::Durability;
 use crate::portmap::Found;
+
+/// The port of NFS, which clients use without an option (RFC 8881 2.9.3).
+const PORT: u16 = 2049;
 
 /// The message of a server that is ready for mounts; `--json` prints exactly these fields as one
 /// line.
@@ -20,9 +22,12 @@ pub(crate) struct Ready {
     addresses: Vec<Address>,
     /// The versions of NFS, as text.
     versions: String,
-    /// The command for clients with version 4; absent if the server does not serve the version.
+    /// The short command for clients with version 4; absent if the server does not serve it.
     #[serde(skip_serializing_if = "Option::is_none")]
     mount_v4: Option<String>,
+    /// True if the options request version 4, which one of several metaservers does not serve.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    lacks_v4: bool,
     /// The addresses of the server's own portmapper.
     portmap: Vec<Address>,
     exports: Vec<Exported>,
@@ -92,6 +97,7 @@ impl Ready {
             addresses,
             versions: "3 and 2".to_owned(),
             mount_v4: None,
+            lacks_v4: false,
             portmap,
             exports,
             mount,
@@ -104,8 +110,9 @@ impl Ready {
 
     /// Sets the transports and the versions of NFS, and adds the command for clients with version 4
     /// if the server serves the version.
-    pub(crate) fn with_options(self, server: &Server) -> Self {
-        self.with_versions(server).with_datagrams(server.answers_datagrams())
+    pub(crate) fn with_options(self, server: &Server, lacks_v4: bool) -> Self {
+        let this = Self { lacks_v4, ..self };
+        this.with_versions(server).with_datagrams(server.answers_datagrams())
     }
 
     fn with_versions(self, server: &Server) -> Self {
@@ -114,14 +121,24 @@ impl Ready {
             [export, _, ..] => export.name.as_str(),
             [] | [_] => "/",
         };
-        let command = |minor: u8, first: SocketAddr| {
-            let (host, port) = (host(first), first.port());
-            format!("sudo mount -t nfs -o vers=4.{minor},port={port} {host}:{path} /mnt")
+        // A client without an option for the version tries the highest version first.
+        let command = |first: SocketAddr| {
+            let host = host(first);
+            let port = match first.port() {
+                PORT => String::new(),
+                port => format!("-o port={port} "),
+            };
+            format!("sudo mount -t nfs {port}{host}:{path} /mnt")
         };
-        let NfsVersions { v4_1, v4_2, .. } = server.versions();
-        let minor = if v4_2 { Some(2) } else { v4_1.then_some(1) };
-        let mount_v4 = minor.zip(first).map(|(minor, first)| command(minor, first));
-        Self { versions: server.versions_text(), mount_v4, ..self }
+        let mount_v4 = first.filter(|_| server.versions().has_v4()).map(command);
+        let mount = match (&mount_v4, self.mount) {
+            // Clients of version 3 cannot mount.
+            (Some(linux), Some(mount)) if !server.versions().v3 => {
+                Some(Mount { linux: linux.clone(), ..mount })
+            }
+            (_, mount) => mount,
+        };
+        Self { versions: server.versions_text(), mount_v4, mount, ..self }
     }
 
     /// Adds UDP to the transports in the message, if the server serves datagrams.
@@ -185,7 +202,7 @@ impl Ready {
         if let Some(Mount { linux, macos }) = &self.mount {
             let _ = writeln!(text, "\nLinux:\n  {linux}");
             let _ = writeln!(text, "macOS:\n  {macos}");
-            if let Some(mount) = &self.mount_v4 {
+            if let Some(mount) = self.mount_v4.as_ref().filter(|mount| *mount != linux) {
                 let _ = writeln!(text, "Linux, version 4 (experimental):\n  {mount}");
             }
         } else {
@@ -198,6 +215,9 @@ impl Ready {
         }
         if let Some(http) = &self.http {
             let _ = writeln!(text, "\nLive view: {http} (metrics: {http}metrics)");
+        }
+        if self.lacks_v4 {
+            let _ = writeln!(text, "\nNote: {LACKS_V4}.");
         }
         for line in &self.open_to_everybody {
             let _ = writeln!(text, "\n{line}");
@@ -263,6 +283,7 @@ impl Mount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::options::NfsVersion;
 
     fn ready(address: &str, durability: Durability) -> Ready {
         let export = Exported { name: "/data".into(), path: "/srv/data".into(), read_only: false };
@@ -302,6 +323,26 @@ mod tests {
         let text = ready.text();
         assert!(text.contains("\nPortmapper on 192.0.2.1:111\n"), "{text}");
         assert!(text.contains("mount -t nfs -o vers=3,nolock 192.0.2.1:/ /mnt\n"), "{text}");
+    }
+
+    #[test]
+    fn message_has_the_short_command_of_version_4() {
+        let server =
+            |versions: &[NfsVersion]| Server { versions: versions.to_vec(), ..Server::default() };
+        let versions = [NfsVersion::V3, NfsVersion::V4Minor2];
+        let text = |address: &str, versions: &[NfsVersion], lacks_v4| {
+            ready(address, Durability::Disk).with_options(&server(versions), lacks_v4).text()
+        };
+        let usual = text("127.0.0.1:2049", &versions, false);
+        assert!(usual.contains("\n  sudo mount -t nfs 127.0.0.1:/ /mnt\n"), "{usual}");
+        assert!(usual.contains("vers=3") && usual.contains("(NFS 4.2 and 3,"), "{usual}");
+        let other = text("127.0.0.1:99", &versions, false);
+        assert!(other.contains("\n  sudo mount -t nfs -o port=99 127.0.0.1:/ /mnt\n"), "{other}");
+        let only = text("127.0.0.1:99", &[NfsVersion::V4Minor1], false);
+        assert!(!only.contains("vers=3,proto"), "{only}");
+        let lacks = text("127.0.0.1:99", &[NfsVersion::V3], true);
+        assert!(lacks.contains("does not serve NFS version 4"), "{lacks}");
+        assert!(!lacks.contains("port=99 127.0.0.1"), "{lacks}");
     }
 
     #[test]

@@ -107,7 +107,8 @@ fn serve(
     let standing = stable_log::standing(log.as_deref(), &only, &state)?;
     let verifier = verifier::begin(&state)?;
     let (durability, log_mib) = (plan.durability(), plan.stable_log_mib);
-    let (callers, naming, of_server) = (plan.callers()?, Naming::of(&plan), plan.server.clone());
+    let (callers, naming) = (plan.callers()?, Naming::of(&plan));
+    let (of_server, lacks_v4) = (plan.server.clone(), plan.lacks_v4);
     let (exported, open) = (exported(&plan), plan.open_to_everybody(&addresses));
     let serving = Serving::open(plan, said.clone(), verifier, descriptors / 4)?;
     let log = log_before(&serving, log.as_deref().zip(Some(log_mib)), &state, standing)?;
@@ -119,13 +120,13 @@ fn serve(
     let (service, journal) = notes::begin(service, &state, durability, &serving.stores())?;
     let (service, last_epoch) = leases::begin(service, &state)?;
     serving.followed_by(Arc::clone(&service))?;
-    let nfs4 = nfs4::begin(&service, &serving, (key, of_server.versions()), (&state, last_epoch))?;
+    let nfs4 = nfs4::begin(&service, (key, of_server.versions()), (&state, last_epoch))?;
     let running = server
         .start(Arc::new(router(&service, &serving, nfs4.as_ref())))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     call_clients_by(&running, &service, nfs4.as_ref());
     let telling = telling.start()?;
-    let source = live::source(&running, &service, durability, &addresses, &serving);
+    let source = live::source(&running, (&service, nfs4), durability, &addresses, &serving);
     let control = control::begin(&state, Desk::new(Arc::clone(&source), Arc::clone(&serving)));
     let shown = http.as_ref().map(Http::address);
     let http_socket = http.as_ref().and_then(Http::socket);
@@ -136,7 +137,7 @@ fn serve(
     serving.known_by(Arc::clone(&known));
     let tending = Tending::begin(&(Arc::clone(&serving) as Arc<dyn Served>))?;
     let ready = Ready::new(&addresses, telling.found(), exported, durability)
-        .with_options(&of_server)
+        .with_options(&of_server, lacks_v4)
         .with_http(shown)
         .with_open(open);
     let ready = if callers.is_some() { ready.of_iod() } else { ready };

@@ -27,6 +27,20 @@ export interface Snapshot {
   events: Record<string, number>;
   replies: { entries: number; bytes: number; resent: number };
   syncs: { done: number; failed: number; time_s: number };
+  /** The state of version 4, if the server serves the version. */
+  nfs4?: Nfs4;
+}
+
+/** The clients, the state and the operations of version 4. */
+export interface Nfs4 {
+  clients: number;
+  courteous: number;
+  sessions: number;
+  busy_slots: number;
+  opens: number;
+  locks: number;
+  waiters: number;
+  operations: (Work & { name: string })[];
 }
 
 /** A thing and what it did, a second; times in seconds, null where nothing was timed. */
@@ -121,7 +135,10 @@ export function between(earlier: Snapshot | undefined, after: Snapshot): Happene
     total: line("all", after.total, before?.total, seconds, loops),
     clients,
     exports: lines((one) => one.name, after.exports, before?.exports),
-    operations: lines((one) => `${one.program} ${one.version || ""} ${one.name}`.trim(), after.procedures, before?.procedures),
+    operations: [
+      ...lines((one) => `${one.program} ${one.version || ""} ${one.name}`.trim(), after.procedures, before?.procedures),
+      ...lines((one) => `NFS 4 ${one.name}`, after.nfs4?.operations ?? [], before?.nfs4?.operations),
+    ],
     awake: seconds > 0 ? Math.min(1, (awake(after) - awake(before)) / (seconds * Math.max(1, loops))) : 0,
     syncs: seconds > 0 ? (after.syncs.done - (before?.syncs.done ?? 0)) / seconds : 0,
     met,

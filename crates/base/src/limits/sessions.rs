@@ -10,6 +10,14 @@ pub const CLIENTS_MAX: usize = 1 << 14;
 /// that starts at once, and little memory for an attacker.
 pub const UNCONFIRMED_MAX: usize = 1 << 10;
 
+/// The largest number of client records of one host: a host with a client in each of its containers,
+/// and a sixteenth of all records.
+pub const CLIENTS_OF_HOST_MAX: usize = CLIENTS_MAX / 16;
+
+/// The largest number of unconfirmed client records of one host: the containers of a host that
+/// start within one round trip, and an eighth of all unconfirmed records.
+pub const UNCONFIRMED_OF_HOST_MAX: usize = UNCONFIRMED_MAX / 8;
+
 /// The longest client owner, in bytes.
 pub const OWNER_BYTES_MAX: usize = super::OPAQUE_V4_BYTES_MAX as usize;
 

@@ -342,6 +342,10 @@ impl States {
         self.states.len()
     }
 
+    pub(super) fn opens(&self) -> usize {
+        self.opens.len()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (StateNumber, &State)> {
         self.states.iter().map(|(number, state)| (*number, state))
     }

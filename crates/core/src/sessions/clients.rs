@@ -1,5 +1,6 @@
 //! The client records, EXCHANGE_ID and DESTROY_CLIENTID.
 
+use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_base::units::Time;
@@ -7,6 +8,7 @@ use leasehold_base::units::Time;
 use super::backchannel::Callbacks;
 use super::create::Creation;
 use super::flags::Revoked;
+use super::hosts::{Host, Hosts};
 use super::stable::Waiter;
 use super::types::Verifier;
 use super::types::{ClientId, Error, ExchangeFlags, Owner, Principal, SequenceId, SessionId};
@@ -24,6 +26,10 @@ pub struct ExchangeId {
     pub principal: Principal,
     /// The flags of the request.
     pub flags: ExchangeFlags,
+    /// The address from which the request arrived.
+    pub address: IpAddr,
+    /// The minor version of the COMPOUND.
+    pub minor: u32,
 }
 
 /// The results of EXCHANGE_ID, apart from the identity of the server.
@@ -49,6 +55,7 @@ pub(super) struct Clients {
     unconfirmed: BTreeSet<(Time, ClientId)>,
     /// The clients with an expired lease, by the time of expiry.
     pub(super) courteous: BTreeSet<(Time, ClientId)>,
+    pub(super) hosts: Hosts,
     next: u32,
 }
 
@@ -66,6 +73,9 @@ pub(super) struct Client {
     pub(super) verifier: Verifier,
     pub(super) principal: Principal,
     pub(super) flags: ExchangeFlags,
+    /// The address and the minor version of its EXCHANGE_ID.
+    pub(super) address: IpAddr,
+    pub(super) minor: u32,
     pub(super) is_confirmed: bool,
     pub(super) creation: Creation,
     pub(super) sessions: BTreeSet<SessionId>,
@@ -104,6 +114,7 @@ impl Clients {
             wakes: BTreeSet::new(),
             unconfirmed: BTreeSet::new(),
             courteous: BTreeSet::new(),
+            hosts: Hosts::new(),
             next: 1,
         }
     }
@@ -150,6 +161,8 @@ impl Clients {
             verifier: call.verifier,
             principal: call.principal.clone(),
             flags: call.flags,
+            address: call.address,
+            minor: call.minor,
             is_confirmed: false,
             creation: Creation::new(),
             sessions: BTreeSet::new(),
@@ -168,6 +181,7 @@ impl Clients {
         self.by_owner.entry(call.owner.clone()).or_default().unconfirmed = Some(id);
         self.wakes.insert((wake, id));
         self.unconfirmed.insert((now, id));
+        self.hosts.add(Host::of(call.address), id);
         id
     }
 
@@ -175,6 +189,7 @@ impl Clients {
     pub(super) fn confirm(&mut self, now: Time, id: ClientId) {
         let client = self.by_id.get_mut(&id).expect("an unconfirmed client is known");
         self.unconfirmed.remove(&(client.renewed, id));
+        self.hosts.confirm(Host::of(client.address), id);
         client.is_confirmed = true;
         client.renewed = now;
         let records = self.by_owner.get_mut(&client.owner).expect("a client has an owner");
@@ -186,6 +201,7 @@ impl Clients {
         let client = self.by_id.remove(&id)?;
         self.wakes.remove(&(client.wake, id));
         self.unconfirmed.remove(&(client.renewed, id));
+        self.hosts.remove(Host::of(client.address), id);
         if let Lease::Expired(since) = client.lease {
             self.courteous.remove(&(since, id));
         }
@@ -201,6 +217,7 @@ impl Clients {
 
     pub(super) fn check(&self) {
         assert_eq!(self.wakes.len(), self.by_id.len(), "each client has a wake");
+        assert_eq!(self.hosts.len(), self.by_id.len(), "each client has a host");
         let mut expired = 0;
         for (id, client) in &self.by_id {
             assert!(self.wakes.contains(&(client.wake, *id)), "the wake is current");
@@ -209,6 +226,8 @@ impl Clients {
             assert_eq!(of_kind, Some(*id), "an owner has one record of each kind");
             let is_young = self.unconfirmed.contains(&(client.renewed, *id));
             assert_eq!(is_young, !client.is_confirmed, "unconfirmed records have an age");
+            let host = Host::of(client.address);
+            assert!(self.hosts.has(host, *id, client.is_confirmed), "hosts list their records");
             assert!(client.is_confirmed || client.sessions.is_empty(), "sessions confirm");
             if let Lease::Expired(since) = client.lease {
                 expired += 1;
@@ -276,6 +295,7 @@ impl Sessions {
         }
         // Rule 1, case 4: a new record replaces an unconfirmed record. Cases 1 and 5 have none.
         unconfirmed.into_iter().for_each(|other| self.drop_record(other, effects));
+        self.make_room_of_host(Host::of(call.address), effects)?;
         self.make_room(effects)?;
         let wake = now + self.limits.lease;
         let id = self.clients.add(self.epoch, call, now, wake);

@@ -19,6 +19,8 @@ pub(super) struct Slots {
     ceiling: u32,
     /// The number of values that `target` has had, which is not zero.
     targets: u32,
+    /// The number of slots in which requests run.
+    running: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -106,6 +108,7 @@ impl Slots {
             highest_ever: highest,
             ceiling: u32::MAX,
             targets: 1,
+            running: 0,
         }
     }
 
@@ -147,6 +150,7 @@ impl Slots {
         let slot = &mut self.slots[at];
         slot.sequence = request.sequence;
         slot.state = State::Running { reserved };
+        self.running += 1;
         slot.digest = request.digest;
         slot.principal = request.principal.clone();
         self.aim(request.highest.0, room);
@@ -215,7 +219,9 @@ impl Slots {
         assert!(slot.is_running() && slot.sequence == sequence, "a request ends once");
         let before = slot.bytes();
         slot.state = reply.map_or(State::Uncached, State::Cached);
-        (before, slot.bytes())
+        let after = slot.bytes();
+        self.running -= 1;
+        (before, after)
     }
 
     /// Returns true if no later request has used the slot, so that the client may not have received
@@ -245,6 +251,11 @@ impl Slots {
         self.highest_ever as usize + 1
     }
 
+    /// Returns the number of slots in which requests run.
+    pub(super) const fn running(&self) -> usize {
+        self.running
+    }
+
     /// Returns the memory of all replies.
     pub(super) fn bytes(&self) -> usize {
         self.slots.iter().map(Slot::bytes).sum()
@@ -260,6 +271,8 @@ impl Slots {
 
     /// Audits the table.
     pub(super) fn check(&self) {
+        let running = self.slots.iter().filter(|slot| slot.is_running()).count();
+        assert_eq!(running, self.running, "running requests are counted");
         assert!(self.slots.len() <= self.accounted(), "used slots are accounted");
         assert!(self.highest <= self.highest_ever, "the highest slot is accounted");
         assert!(self.target <= self.highest, "the target is a slot of the table");

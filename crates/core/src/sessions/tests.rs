@@ -5,6 +5,7 @@ mod mutants;
 mod units;
 mod words;
 
+use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +18,8 @@ use words::Talk;
 const LIMITS: Limits = Limits {
     clients: 4,
     unconfirmed: 3,
+    clients_of_host: 3,
+    unconfirmed_of_host: 2,
     sessions: 5,
     sessions_of_client: 3,
     connections_of_session: 3,
@@ -63,13 +66,20 @@ fn start(now: Time, limits: Limits, epoch: u32, records: BTreeMap<Owner, Record>
     Sessions::new(now, limits, server(), epoch, records)
 }
 
-/// Returns the EXCHANGE_ID of an incarnation of an owner.
+/// Returns the address of a host.
+fn host(network: u8, number: u8) -> IpAddr {
+    Ipv4Addr::new(192, 0, network, number).into()
+}
+
+/// Returns the EXCHANGE_ID of an incarnation of an owner, which has a host of its own.
 fn exchange(name: &str, incarnation: u8) -> ExchangeId {
     ExchangeId {
         owner: owner(name),
         verifier: Verifier([incarnation; 8]),
         principal: Principal::System(0),
         flags: ExchangeFlags::default(),
+        address: host(u8::try_from(name.len()).expect("a short name"), name.as_bytes()[0]),
+        minor: 2,
     }
 }
 

@@ -197,6 +197,10 @@ pub struct Limits {
     pub clients: usize,
     /// The largest number of unconfirmed client records.
     pub unconfirmed: usize,
+    /// The largest number of client records of one host.
+    pub clients_of_host: usize,
+    /// The largest number of unconfirmed client records of one host.
+    pub unconfirmed_of_host: usize,
     /// The largest number of sessions.
     pub sessions: usize,
     /// The largest number of sessions of one client.
@@ -242,6 +246,8 @@ impl Limits {
     pub const DEFAULT: Self = Self {
         clients: table::CLIENTS_MAX,
         unconfirmed: table::UNCONFIRMED_MAX,
+        clients_of_host: table::CLIENTS_OF_HOST_MAX,
+        unconfirmed_of_host: table::UNCONFIRMED_OF_HOST_MAX,
         sessions: table::SESSIONS_MAX,
         sessions_of_client: table::SESSIONS_OF_CLIENT_MAX,
         connections_of_session: table::CONNECTIONS_OF_SESSION_MAX,

@@ -133,8 +133,9 @@ pub(crate) struct Server {
 
     /// A version of NFS to serve: 2, 3, 4.1 or 4.2; may be given several times [default: 2, 3]
     ///
-    /// Versions 4.1 and 4.2 are experimental: they have no delegations. A server that is one of several
-    /// metaservers cannot serve them. Example: `--versions 3,4.2`
+    /// Versions 4.1 and 4.2 are experimental: they have no delegations. One of several metaservers does
+    /// not serve them, and clients then use version 3. MOUNT 1 and 2 belong to version 2, and MOUNT 3
+    /// belongs to version 3. Example: `--versions 3,4.2`
     #[arg(
         long,
         value_enum,

@@ -119,9 +119,10 @@ pub(crate) fn begin(
 /// recognizes a mount by the words "a mount" in this text.
 const fn refusal(request: &Request) -> &'static str {
     match request {
-        Request::Leases | Request::Forget { .. } => {
-            "a mount has no clients; send the request to the server"
-        }
+        Request::Clients
+        | Request::Forget { .. }
+        | Request::ForgetClient { .. }
+        | Request::Leases => "a mount has no clients; send the request to the server",
         Request::Layout { .. }
         | Request::Repair { .. }
         | Request::Believe { .. }

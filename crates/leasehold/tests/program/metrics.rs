@@ -12,6 +12,7 @@ use leasehold_shell::client::{Runtime, block_on};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::clients::Client;
 use crate::cluster::{iod, meta, try_mount};
 use crate::nearest::metaserver;
 use crate::support::{
@@ -143,7 +144,8 @@ fn rows(scrape: &str) -> BTreeMap<String, [String; 4]> {
 
 #[test]
 fn metrics_document_matches_servers() {
-    let (_home, _serving, ready) = busy(&[]);
+    let (_home, _serving, ready) = busy(&["--versions", "2,3,4.2"]);
+    Client::start(address(&ready), b"name").look_up(b"none");
     let home = Home::new();
     let (_iod, [(_first, first), (_second, _)]) = group(&home);
     // A metaserver that has just started has no load report yet.

@@ -39,6 +39,25 @@ fn own_portmapper_reports_the_server() {
 }
 
 #[test]
+fn own_portmapper_reports_the_served_versions() {
+    let home = Home::new();
+    let options = ["--portmap=127.0.0.1:0", "--versions", "3,4.2"];
+    let (_serving, ready) = Serving::with_json(&home, &options);
+    let port = u16::try_from(ready["portmap"][0]["port"].as_u64().unwrap()).unwrap();
+    let portmap = SocketAddr::from(([127, 0, 0, 1], port));
+    // DUMP: each entry has a program, a version and the name of a network.
+    let dump = over_stream(portmap, &call(RPCBIND, 4, &[]));
+    let entry = |program: u32, version: u32, network: &[u8]| {
+        let numbers = [program, version].map(u32::to_be_bytes).concat();
+        let entry = [numbers, crate::support::opaque(network)].concat();
+        dump.windows(entry.len()).any(|bytes| bytes == entry)
+    };
+    assert!(entry(NFS, 4, b"tcp") && !entry(NFS, 4, b"udp"), "{}", dump.escape_ascii());
+    assert!(entry(NFS, 3, b"tcp") && !entry(NFS, 2, b"tcp"), "{}", dump.escape_ascii());
+    assert!(entry(MOUNT, 3, b"tcp") && !entry(MOUNT, 1, b"tcp"), "{}", dump.escape_ascii());
+}
+
+#[test]
 fn portmap_and_register_exclude_each_other() {
     let home = Home::new();
     let (code, _, err) = run(home.command(&["--portmap", "--register"]));

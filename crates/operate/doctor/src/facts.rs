@@ -30,6 +30,8 @@ pub struct Planned {
     pub is_running: bool,
     /// Directories that were replaced while the server had them open.
     pub replaced: Vec<PathBuf>,
+    /// The notice of a server that does not serve version 4 of NFS although its options request it.
+    pub lacks_v4: Option<&'static str>,
     /// Describes the error that prevents serving on an address, and its remedy.
     pub advice: fn(&BindError) -> String,
 }
@@ -49,6 +51,7 @@ pub struct Facts {
     pub(crate) is_running: bool,
     /// Directories that were replaced while the server had them open.
     pub(crate) replaced: Vec<PathBuf>,
+    pub(crate) lacks_v4: Option<&'static str>,
     pub(crate) telling: Telling,
     /// True if a program accepts connections on the portmapper's port.
     pub(crate) has_portmapper: bool,
@@ -123,8 +126,16 @@ impl Facts {
     #[must_use]
     pub fn gather(planned: Planned) -> Self {
         let all = mountinfo::read();
-        let Planned { listen, with_udp, telling, directories, is_running, replaced, advice } =
-            planned;
+        let Planned {
+            listen,
+            with_udp,
+            telling,
+            directories,
+            is_running,
+            replaced,
+            lacks_v4,
+            advice,
+        } = planned;
         // If the server already runs, its ports are in use: do not try to bind its addresses.
         let port = |address| port(address, with_udp, is_running, advice);
         let portmapper = SocketAddr::from(([127, 0, 0, 1], leasehold_portmap::PORT));
@@ -132,6 +143,7 @@ impl Facts {
             ports: listen.into_iter().map(port).collect(),
             is_running,
             replaced,
+            lacks_v4,
             telling,
             has_portmapper: TcpStream::connect_timeout(&portmapper, PORTMAPPER_CONNECT_TIMEOUT)
                 .is_ok(),

@@ -67,6 +67,7 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
             .iter()
             .map(|path| finding(Verdict::Bad, &path.display().to_string(), REPLACED)),
     );
+    all.extend(facts.lacks_v4.map(|text| finding(Verdict::Note, "NFS version 4", text)));
     all.push(portmapper(facts));
     if let Some(finding) = firewall(facts) {
         all.push(finding);

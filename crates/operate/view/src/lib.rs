@@ -6,6 +6,7 @@
 //! ([`top`]) shows.
 
 pub mod metrics;
+mod nfs4;
 mod snapshot;
 mod span;
 pub mod status;
@@ -17,9 +18,11 @@ mod volumes;
 /// builds it from `page/`; the test step `page` rebuilds it and compares.
 pub const PAGE: &str = include_str!("../assets/live.html");
 
+pub use nfs4::{Nfs4View, OperationView};
 pub use snapshot::{
     ClientView, ExportView, Latency, LeaseView, LoopView, MetaserverView, ProcedureView, ReplyView,
     Snapshot, Source, SyncView, Work,
 };
 pub use span::Span;
+pub use units::span;
 pub use volumes::{IodView, PeerView, VolumeView};

@@ -4,6 +4,7 @@
 //! defines exports. Clients have no series; the live view shows them. METRICS.md lists every
 //! metric, and a test compares it with the output of running servers.
 
+mod nfs4;
 mod volumes;
 
 use std::fmt::Write as _;
@@ -30,6 +31,7 @@ pub fn text(told: &Snapshot, volumes: &[VolumeView]) -> String {
     threads(&mut page, told);
     rest(&mut page, told);
     leases(&mut page, told);
+    nfs4::nfs4(&mut page, told);
     volumes::this_one(&mut page, told);
     volumes::volumes(&mut page, volumes);
     page.0

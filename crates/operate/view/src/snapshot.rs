@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold_serve::account::{BUCKETS, Counted, Histogram, OUTCOMES, Tally};
-use leasehold_serve::{LeaseCounts, ReplyCache, Service};
+use leasehold_serve::{LeaseCounts, Nfs4, ReplyCache, Service};
 use leasehold_shell::{Counters, Report, Reporter};
 use serde::{Deserialize, Serialize};
 
+use crate::nfs4::Nfs4View;
 use crate::volumes::VolumeView;
 
 /// The source of snapshots: a running server.
@@ -19,6 +20,8 @@ pub struct Source {
     pub reporter: Reporter,
     /// The service of the event loops.
     pub service: Arc<Service>,
+    /// The front end of NFS version 4, if the server serves the version.
+    pub nfs4: Option<Arc<Nfs4>>,
     /// The durability of changes: `disk` or `memory`.
     pub durability: &'static str,
     /// The addresses that it listens on.
@@ -77,6 +80,9 @@ pub struct Snapshot {
     /// The leases of clients.
     #[serde(default)]
     pub leases: LeaseView,
+    /// The clients and operations of NFS version 4, if the server serves the version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nfs4: Option<Nfs4View>,
     /// The file systems below exports that are open now.
     #[serde(default)]
     pub crossed: usize,
@@ -314,6 +320,7 @@ impl Source {
             replies: ReplyView::from(&replies),
             syncs: (self.syncs)(),
             leases: self.service.lease_counts().into(),
+            nfs4: self.nfs4.as_deref().map(Nfs4View::of),
             crossed: (self.crossed)(),
             metaserver: (self.metaserver)(),
         }

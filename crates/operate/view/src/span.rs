@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use leasehold_serve::account::{BUCKETS, Histogram};
 use serde::Serialize;
 
+use crate::nfs4::Nfs4View;
 use crate::snapshot::{Latency, LoopView, Snapshot, Work};
 
 /// The activity between two snapshots: each count since the start is replaced by its increase.
@@ -49,6 +50,9 @@ impl Span {
                 procedure.work.take(&before.work);
                 take_counts(&mut procedure.errors, &before.errors);
             }
+        }
+        if let (Some(added), Some(before)) = (&mut added.nfs4, &before.nfs4) {
+            added.take(before);
         }
         for (one, before) in added.loops.iter_mut().zip(&before.loops) {
             one.take(before);
@@ -98,6 +102,18 @@ impl Work {
             *left = after.saturating_sub(*before);
         }
         self.latency = Latency(Histogram::of(counts));
+    }
+}
+
+impl Nfs4View {
+    fn take(&mut self, before: &Self) {
+        for operation in &mut self.operations {
+            if let Some(before) = before.operations.iter().find(|one| one.name == operation.name) {
+                operation.work.take(&before.work);
+                take_counts(&mut operation.errors, &before.errors);
+                operation.unlisted = operation.unlisted.saturating_sub(before.unlisted);
+            }
+        }
     }
 }
 

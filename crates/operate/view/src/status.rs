@@ -34,6 +34,9 @@ pub fn page(told: &Snapshot) -> String {
     }
     page.push('\n');
     page += &loops(told);
+    if let Some(nfs4) = &told.nfs4 {
+        let _ = writeln!(page, "{}", nfs4.line());
+    }
     page += &title("");
     page += &line("all calls", &told.total);
     page += &title("procedures");
@@ -43,6 +46,15 @@ pub fn page(told: &Snapshot) -> String {
         page += &line(&name(&one.program, one.version, &one.name), &one.work);
     }
     page += &more(procedures.len());
+    if let Some(nfs4) = &told.nfs4 {
+        page += &title("operations of NFS 4");
+        let mut operations: Vec<_> = nfs4.operations.iter().collect();
+        operations.sort_by_key(|one| std::cmp::Reverse(one.work.calls));
+        for one in operations.iter().take(LINES_MAX) {
+            page += &line(&one.name, &one.work);
+        }
+        page += &more(operations.len());
+    }
     page += &title("exports");
     told.exports.iter().take(LINES_MAX).for_each(|one| page += &line(&one.name, &one.work));
     page += &more(told.exports.len());
@@ -136,6 +148,11 @@ fn errors(told: &Snapshot) -> String {
         for (error, count) in &one.errors {
             let name = name(&one.program, one.version, &one.name);
             let _ = writeln!(text, "{name}: {error} {count} times");
+        }
+    }
+    for one in told.nfs4.iter().flat_map(|nfs4| &nfs4.operations) {
+        for (error, count) in &one.errors {
+            let _ = writeln!(text, "NFS 4 {}: {error} {count} times", one.name);
         }
     }
     text

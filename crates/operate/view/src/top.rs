@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 pub use terminal::watch;
 
+use crate::nfs4::Nfs4View;
 use crate::snapshot::{Snapshot, Work};
 use crate::span::Span;
 use crate::status::name;
@@ -183,6 +184,7 @@ fn head(happened: &Span) -> Vec<String> {
         ),
         limits(added),
     ];
+    lines.extend(added.nfs4.as_ref().map(Nfs4View::line));
     lines.push(blame(happened));
     lines
 }
@@ -241,7 +243,10 @@ fn things(rows: Rows, happened: &Span) -> Vec<Line<'_>> {
         }
         Rows::Operations => {
             let of = |one: &crate::ProcedureView| name(&one.program, one.version, &one.name);
-            added.procedures.iter().map(|one| line(of(one), &one.work)).collect()
+            let procedures = added.procedures.iter().map(|one| line(of(one), &one.work));
+            let operations = added.nfs4.iter().flat_map(|nfs4| &nfs4.operations);
+            let operations = operations.map(|one| line(name("NFS", 4, &one.name), &one.work));
+            procedures.chain(operations).collect()
         }
     }
 }

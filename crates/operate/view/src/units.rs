@@ -22,7 +22,8 @@ pub(crate) fn count(count: f64) -> String {
 }
 
 /// Formats a span of days, hours, minutes and seconds: 1 d 2 h.
-pub(crate) fn span(seconds: f64) -> String {
+#[must_use]
+pub fn span(seconds: f64) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^53")]
     let whole = seconds.max(0.0) as u64;
     match whole {

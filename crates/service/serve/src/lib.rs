@@ -45,7 +45,9 @@ pub use leasehold_leases::{
     HandleKey, HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaiter, LeaseWaits, Ledger,
     Post, Remembered,
 };
-pub use nfs4::{ClientLedger, ClientRecords, Nfs4, NoClientRecords};
+pub use nfs4::{
+    ClientLedger, ClientRecords, Nfs4, Nfs4Client, Nfs4Totals, NoClientRecords, OperationCounts,
+};
 pub use reply_journal::{Noted, ReplyJournal};
 pub use response::Response;
 pub use router::{Program, Router};

@@ -12,6 +12,7 @@ mod changes;
 mod clients;
 mod compound;
 mod convert;
+mod counts;
 mod data;
 mod handles;
 mod locks;
@@ -19,12 +20,17 @@ mod names;
 mod objects;
 mod opens;
 mod operations;
+mod properties;
 mod pseudo;
 mod ranges;
 mod recovery;
+#[cfg(test)]
+mod reference;
 mod sessions;
 mod stable;
 mod state;
+mod statuses;
+mod view;
 mod xattrs;
 
 use core::net::SocketAddr;
@@ -44,7 +50,9 @@ use crate::{Arrival, HandleKey, Response, Service};
 use leasehold_leases::Post;
 
 use clients::Clients;
+pub use counts::OperationCounts;
 pub use stable::{ClientLedger, ClientRecords, NoClientRecords};
+pub use view::{Nfs4Client, Nfs4Totals};
 
 /// Version 4 of NFS over a service.
 pub struct Nfs4 {

@@ -14,7 +14,7 @@ use crate::errors::nearest;
 use crate::table::{Later, Lease, PROGRAMS, Row, Use};
 use crate::{nfs2, nfs3};
 
-fn compare(document: &str, table: &str) {
+pub(crate) fn compare(document: &str, table: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference").join(document);
     if env::var_os("REFERENCE").is_some_and(|mode| mode == "rewrite") {
         fs::write(path, table).expect("the document can be written");

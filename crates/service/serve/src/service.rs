@@ -14,7 +14,6 @@ use leasehold_fs::{Caller, ClientKey, Disturbance, Export, ExportId, MaybeReady,
 use leasehold_leases::{
     HandleKey, Handles, LeaseCounts, LeaseView, Leases, Ledger, Post, Protocol, Remembered,
 };
-use leasehold_wire::nfs3;
 use leasehold_wire::rpc::{AuthStatus, Call, CallError, Reply, ReplyStatus};
 
 use crate::access::{Because, Decided};
@@ -293,14 +292,13 @@ impl Service {
             Ok(call) => call,
             Err(error) => return self.no_call(&arrival, error, &message, writer),
         };
+        if let Err(status) = self.versions.admit(call.program, call.version) {
+            return refuse(&Reply { xid: call.xid, status }, writer);
+        }
         let row = match table::find(call.program, call.version, call.procedure) {
             Ok(row) => row,
             Err(status) => return refuse(&Reply { xid: call.xid, status }, writer),
         };
-        if call.program == nfs3::PROGRAM && !self.versions.has(call.version) {
-            let status = ReplyStatus::ProgramMismatch(self.versions.range());
-            return refuse(&Reply { xid: call.xid, status }, writer);
-        }
         let exports = self.exports();
         let authority = match (self.is_iod, has_word) {
             (false, _) => Authority::Rules,

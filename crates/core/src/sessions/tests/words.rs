@@ -3,8 +3,9 @@
 //! A client is written `EPOCH.NUMBER`, and a session `EPOCH.NUMBER.SESSION`. The defaults are
 //! connection 1, principal 0, incarnation 1, digest 0, three operations and 200 bytes.
 //!
-//! Requests: `exchange OWNER [v N] [p N] [update] [flags N]`, `create CLIENT seq N [conn N] [p N]
-//! [back] [slots N] [ops N] [bytes N] [cached N] [back-ops N] [back-slots N]`, `seq SESSION slot N
+//! Requests: `exchange OWNER [v N] [p N] [update] [flags N] [host N]`, `create CLIENT seq N
+//! [conn N] [p N] [back] [slots N] [ops N] [bytes N] [cached N] [back-ops N] [back-slots N]`,
+//! `seq SESSION slot N
 //! seq N [high N] [keep] [conn N] [p N] [digest N] [ops N] [bytes N]`, `done SESSION slot N seq N
 //! REPLY`, `bind SESSION conn N fore|back|fore-or-both|back-or-both`, `control SESSION`, `destroy
 //! SESSION conn N`, `destroy-client CLIENT [via CLIENT] [p N]`, `complete CLIENT [one-fs]`.
@@ -14,8 +15,8 @@
 //! `freed CLIENT CAUSE N`, `state CLIENT yes|no`, `limit SESSION slot N`, `not-persisted N`,
 //! `persisted N`, `pressure`, `revoke CLIENT`, `revoked CLIENT CAUSE N`, `tick`.
 //!
-//! Questions: `may CLIENT`, `path CLIENT`, `missing`, `wake`, `memory`. `restart` starts the next
-//! epoch with the records on stable storage, and `records` prints them.
+//! Questions: `may CLIENT`, `path CLIENT`, `missing`, `wake`, `memory`, `clients`. `restart`
+//! starts the next epoch with the records on stable storage, and `records` prints them.
 
 use super::*;
 use crate::dialogue::value;
@@ -70,6 +71,7 @@ impl Talk {
                 vec![format!("grace {} missing [{names}]", self.sessions.in_grace())]
             }
             "wake" => vec![format!("{:?}", self.sessions.next_wake())],
+            "clients" => self.clients(),
             "memory" => vec![format!("{} bytes", self.sessions.reply_bytes())],
             "records" => {
                 self.records.iter().map(|(owner, record)| on_disk(owner, record)).collect()
@@ -86,6 +88,29 @@ impl Talk {
         Some(lines)
     }
 
+    /// Prints the view of an administrator.
+    fn clients(&self) -> Vec<String> {
+        let view = |one: ClientView<'_>| {
+            format!(
+                "{} {} at {}{} sessions {} connections {} busy {} renewed {:?}{}",
+                told_client(one.id),
+                name(one.owner),
+                one.address,
+                if one.is_confirmed { "" } else { " unconfirmed" },
+                one.sessions,
+                one.connections,
+                one.busy_slots,
+                one.renewed,
+                one.expired.map_or_else(String::new, |since| format!(" expired {since:?}")),
+            )
+        };
+        let Totals { clients, courteous, sessions, busy_slots } = self.sessions.totals();
+        let totals = format!(
+            "{clients} clients, {courteous} expired, {sessions} sessions, {busy_slots} busy"
+        );
+        self.sessions.views().map(view).chain([totals]).collect()
+    }
+
     pub(super) fn next_wake(&self) -> Option<Time> {
         self.sessions.next_wake()
     }
@@ -99,6 +124,9 @@ impl Talk {
                 let mut call = exchange(words[1], value(words, "v").unwrap_or(1));
                 call.principal = principal;
                 call.flags = ExchangeFlags(value(words, "flags").unwrap_or(0));
+                if let Some(number) = value(words, "host") {
+                    call.address = host(0, number);
+                }
                 if words.contains(&"update") {
                     call.flags = call.flags.with(ExchangeFlags::UPDATE);
                 }

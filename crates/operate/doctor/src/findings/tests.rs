@@ -9,6 +9,7 @@ fn well() -> Facts {
         ports: vec![Port { address, with_udp: true, trouble: None }],
         is_running: false,
         replaced: Vec::new(),
+        lacks_v4: None,
         telling: Telling::Rpcbind,
         has_portmapper: true,
         firewall: Firewall::Rules("nft", String::new()),

@@ -4,6 +4,7 @@ use std::time::Duration;
 use leasehold_serve::account::Histogram;
 
 use super::*;
+use crate::nfs4::OperationView;
 use crate::snapshot::{
     ClientView, Latency, LeaseView, LoopView, ProcedureView, ReplyView, SyncView,
 };
@@ -67,6 +68,7 @@ fn snapshot(uptime_s: f64, greedy: u64, modest: u64) -> Snapshot {
         replies: ReplyView::default(),
         syncs: SyncView::default(),
         leases: LeaseView::default(),
+        nfs4: None,
         crossed: 0,
         metaserver: None,
     }
@@ -128,4 +130,30 @@ fn keys_select_rows_and_order() {
 fn restarted_server_counts_from_zero() {
     let span = Span::between(&snapshot(100.0, 1_000, 10), &snapshot(2.0, 50, 0));
     assert_eq!((span.added.total.calls, span.rate(span.added.total.calls)), (50, 25.0));
+}
+
+#[test]
+fn operations_of_version_4_are_lines_with_increases() {
+    let with = |before: Snapshot, calls| {
+        let (us, ms) = (Duration::from_micros(100), Duration::from_millis(2));
+        let operation = OperationView {
+            name: "LOOKUP".to_owned(),
+            changes: false,
+            errors: BTreeMap::from([("noent".to_owned(), calls)]),
+            unlisted: 0,
+            work: work(calls, us, ms),
+        };
+        let operations = vec![operation];
+        let nfs4 = Nfs4View { clients: 3, opens: 5, operations, ..Nfs4View::default() };
+        Snapshot { nfs4: Some(nfs4), ..before }
+    };
+    let (before, after) = (with(snapshot(10.0, 0, 0), 10), with(snapshot(12.0, 0, 0), 30));
+    let span = Span::between(&before, &after);
+    let added = span.added.nfs4.as_ref().expect("both have version 4");
+    assert_eq!((added.operations[0].work.calls, added.operations[0].errors["noent"]), (20, 20));
+    let mut view = View::default();
+    view.press(Key::Sign('o'));
+    let lines = view.lines(&span, 120, 20).join("\n");
+    assert!(lines.contains("NFS 4: 3 clients, 0 sessions, 0 busy slots, 5 opens"), "{lines}");
+    assert!(lines.contains("\nNFS 4 LOOKUP"), "{lines}");
 }

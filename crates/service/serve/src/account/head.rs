@@ -2,7 +2,7 @@
 
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_leases::export_of;
-use leasehold_wire::{nfs2, nfs3};
+use leasehold_wire::{nfs2, nfs3, nfs4};
 
 use crate::table::{PROGRAMS, Row};
 
@@ -68,12 +68,26 @@ pub(super) struct Layout {
 struct Rows {
     version: u32,
     program_name: &'static str,
-    rows: &'static [Row],
+    procedures: Procedures,
+    /// The number of the procedures.
+    count: u32,
     first: u16,
     handles: Handles,
     /// The program and the version in wire form.
     key: [u8; 2 * size_of::<u32>()],
 }
+
+/// The procedures of a version.
+#[derive(Clone, Copy)]
+enum Procedures {
+    /// The rows of the procedure table.
+    Table(&'static [Row]),
+    /// The procedures of NFS version 4, which are not in the procedure table.
+    Version4,
+}
+
+/// The procedures of NFS version 4 by their numbers; true for results that begin with a status.
+const VERSION_4: [(&str, bool); 2] = [("NULL", false), ("COMPOUND", true)];
 
 /// The form of the handle at the beginning of the arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,29 +103,31 @@ enum Handles {
 impl Layout {
     /// Creates one row for each procedure, and one for unknown procedures.
     pub(super) fn new() -> Self {
-        let mut rows: u16 = 0;
         let mut versions = Vec::new();
+        let mut rows: u16 = 0;
+        let mut add = |program: (u32, &'static str), version, procedures: Procedures, handles| {
+            let count = match procedures {
+                Procedures::Table(rows) => rows.len(),
+                Procedures::Version4 => VERSION_4.len(),
+            };
+            let (first, key) = (rows, key(program.0, version));
+            let count = u16::try_from(count).expect("there are few procedures");
+            rows += count;
+            let (program_name, count) = (program.1, u32::from(count));
+            versions.push(Rows { version, program_name, procedures, count, first, handles, key });
+        };
         for program in PROGRAMS {
             for version in program.versions {
-                let first = rows;
-                let mut key = [0; 8];
-                key[..4].copy_from_slice(&program.number.to_be_bytes());
-                key[4..].copy_from_slice(&version.number.to_be_bytes());
-                versions.push(Rows {
-                    version: version.number,
-                    program_name: program.name,
-                    rows: version.rows,
-                    first,
-                    handles: match (program.number, version.number) {
-                        (nfs3::PROGRAM, nfs2::VERSION) => Handles::Fixed,
-                        (nfs3::PROGRAM, _) => Handles::Counted,
-                        _ => Handles::None,
-                    },
-                    key,
-                });
-                rows += u16::try_from(version.rows.len()).expect("there are few procedures");
+                let handles = match (program.number, version.number) {
+                    (nfs3::PROGRAM, nfs2::VERSION) => Handles::Fixed,
+                    (nfs3::PROGRAM, _) => Handles::Counted,
+                    _ => Handles::None,
+                };
+                let procedures = Procedures::Table(version.rows);
+                add((program.number, program.name), version.number, procedures, handles);
             }
         }
+        add((nfs4::PROGRAM, "NFS"), nfs4::VERSION, Procedures::Version4, Handles::None);
         let last = *versions.first().expect("something is served");
         Self { versions, rows: rows + 1, last }
     }
@@ -119,18 +135,8 @@ impl Layout {
     /// Returns the program, version and name of each row, and true if the results of the procedure
     /// begin with a status.
     pub(super) fn rows(&self) -> impl Iterator<Item = Named> {
-        let of = |rows: &Rows| {
-            let (program, version) = (rows.program_name, rows.version);
-            let named = move |row: &Row| Named {
-                program,
-                version,
-                name: row.name,
-                has_status: row.has_status,
-            };
-            rows.rows.iter().map(named)
-        };
         let unknown = Named { program: "", version: 0, name: "unknown", has_status: false };
-        self.versions.iter().flat_map(of).chain([unknown])
+        self.versions.iter().flat_map(Rows::named).chain([unknown])
     }
 
     /// Returns the position of a call's counters.
@@ -148,7 +154,7 @@ impl Layout {
         let word_at =
             |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let number = word_at(PROCEDURE_AT);
-        if number as usize >= self.last.rows.len() {
+        if number >= self.last.count {
             return None;
         }
         #[allow(clippy::cast_possible_truncation, reason = "there are few procedures")]
@@ -183,6 +189,29 @@ impl Layout {
         let handle = arguments + before;
         call.get(handle..handle + HANDLE_V2_BYTES).map(export_of)
     }
+}
+
+impl Rows {
+    fn named(&self) -> Vec<Named> {
+        let (program, version) = (self.program_name, self.version);
+        let named = |name, has_status| Named { program, version, name, has_status };
+        match self.procedures {
+            Procedures::Table(rows) => {
+                rows.iter().map(|row| named(row.name, row.has_status)).collect()
+            }
+            Procedures::Version4 => {
+                VERSION_4.iter().map(|(name, has_status)| named(name, *has_status)).collect()
+            }
+        }
+    }
+}
+
+/// Returns a program and a version in wire form.
+fn key(program: u32, version: u32) -> [u8; 8] {
+    let mut key = [0; 8];
+    key[..4].copy_from_slice(&program.to_be_bytes());
+    key[4..].copy_from_slice(&version.to_be_bytes());
+    key
 }
 
 /// Offsets for most calls of version 3: after the credential follow the flavour and length of an

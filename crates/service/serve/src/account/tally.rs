@@ -47,7 +47,7 @@ impl Tally {
     }
 
     /// Adds the durations of a timed call.
-    pub(super) fn time(&mut self, timing: &Timing) {
+    pub(crate) fn time(&mut self, timing: &Timing) {
         self.timed += 1;
         self.waited += timing.waited;
         self.busy += timing.busy;

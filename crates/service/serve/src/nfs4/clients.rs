@@ -23,6 +23,7 @@ use super::callbacks;
 use super::changes::Numbers;
 use super::compound::{Compound, InSession};
 use super::convert;
+use super::counts::Counts;
 use super::opens;
 use super::recovery::{Outcome, Records};
 use super::stable::{ClientLedger, ClientRecords};
@@ -38,6 +39,7 @@ pub(crate) struct Clients {
     pub(super) state: Opened,
     /// The change attributes of objects.
     pub(super) numbers: Numbers,
+    pub(super) counts: Counts,
     server: Server,
     pub(super) post: Arc<OnceLock<Arc<dyn Post>>>,
     /// The stable storage of the client records.
@@ -118,6 +120,7 @@ impl Clients {
             machine: Mutex::new(state),
             state: Opened::new(epoch),
             numbers: Numbers::default(),
+            counts: Counts::new(),
             server,
             post: Arc::default(),
             ledger,
@@ -151,6 +154,11 @@ impl Clients {
         let result = step(&mut state, now, &mut effects);
         self.perform(state, now, effects);
         result
+    }
+
+    /// Reads the clients and sessions.
+    pub(super) fn with_sessions<T>(&self, read: impl FnOnce(&Sessions) -> T) -> T {
+        read(&self.machine().sessions)
     }
 
     /// Runs a request of a client, and performs its effects.

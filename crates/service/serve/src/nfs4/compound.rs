@@ -25,6 +25,7 @@ use siphasher::sip::SipHasher13;
 
 use super::clients::Clients;
 use super::convert;
+use super::counts::{self, Ran};
 use super::operations::{self, Position, Row};
 use super::pseudo::NodeId;
 use crate::context::{Context, Target};
@@ -243,7 +244,7 @@ impl Compound {
         None
     }
 
-    /// Runs an operation, and encodes its result.
+    /// Runs an operation, encodes its result, and counts the operation.
     async fn run_one(
         &mut self,
         index: u32,
@@ -252,7 +253,37 @@ impl Compound {
         reply: &mut ReplyWriter,
     ) -> Option<Status> {
         self.reply_bytes = reply.len();
-        let known = number.operation().filter(|known| known.minor_version() <= self.minor);
+        let (call_bytes, minor) = (reader.rest().len(), self.minor);
+        let operation = number.operation().filter(|known| known.minor_version() <= minor);
+        let clock = self.nfs4.counts.clock(self.digest);
+        let running = self.answer(index, (number, operation), reader, reply);
+        let (status, timing) = match clock {
+            None => (running.await, None),
+            Some(clock) => {
+                let (status, timing) = counts::timed(clock, running).await;
+                (status, Some(timing))
+            }
+        };
+        let ran = Ran {
+            operation,
+            // A retry has its result in the cached reply.
+            failed: status.filter(|_| self.replay.is_none()),
+            bytes_in: call_bytes.saturating_sub(reader.rest().len()),
+            bytes_out: reply.len().saturating_sub(self.reply_bytes),
+            timing,
+        };
+        let event_loop = self.context.arrival.connection.map_or(0, |from| from.event_loop);
+        self.nfs4.counts.add(event_loop, &ran);
+        status
+    }
+
+    async fn answer(
+        &mut self,
+        index: u32,
+        (number, known): (Number, Option<Operation>),
+        reader: &mut Reader<'_>,
+        reply: &mut ReplyWriter,
+    ) -> Option<Status> {
         let Some(operation) = known else {
             return fail(Number::ILLEGAL, Status::IllegalOperation, reply);
         };

@@ -61,6 +61,8 @@ pub(super) async fn exchange_id(
         verifier: Verifier(args.owner.verifier.0),
         principal: compound.principal(),
         flags: ExchangeFlags(args.flags.0),
+        address: compound.context.arrival.from.ip(),
+        minor: compound.minor,
     };
     let clients = &compound.nfs4;
     let exchanged = clients
