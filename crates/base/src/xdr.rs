@@ -50,6 +50,12 @@ const fn padding(length: usize) -> usize {
     length.wrapping_neg() & 3
 }
 
+/// Returns the two words of an unsigned hyper integer, in the order of the encoding.
+#[must_use]
+pub const fn halves(value: u64) -> [u32; 2] {
+    [(value >> 32) as u32, (value & 0xffff_ffff) as u32]
+}
+
 impl<'a> Decode<'a> for () {
     fn decode(_: &mut Reader<'a>) -> Result<Self, Error> {
         Ok(())

@@ -11,6 +11,7 @@
 
 use core::cell::RefCell;
 use core::future::Future;
+use core::mem;
 use core::pin::Pin;
 
 use crate::FsError;
@@ -33,12 +34,12 @@ pub fn taking<T>(waits: &mut Vec<Wait>, poll: impl FnOnce() -> T) -> T {
 
     impl Drop for Scope<'_> {
         fn drop(&mut self) {
-            let taken = TAKEN.replace(self.outer.take());
-            self.waits.extend(taken.into_iter().flatten());
+            *self.waits = TAKEN.replace(self.outer.take()).unwrap_or_default();
         }
     }
 
-    let outer = TAKEN.replace(Some(Vec::new()));
+    // The vector itself changes places: most calls hand nothing over.
+    let outer = TAKEN.replace(Some(mem::take(waits)));
     let scope = Scope { waits, outer };
     let polled = poll();
     drop(scope);

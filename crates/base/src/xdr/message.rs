@@ -138,6 +138,15 @@ impl Writer {
         self.message.words.extend_from_slice(&value.to_be_bytes());
     }
 
+    /// Appends unsigned integers of 32 bits in one step.
+    pub fn words<const N: usize>(&mut self, words: &[u32; N]) {
+        let mut encoded = [[0; 4]; N];
+        for (to, word) in encoded.iter_mut().zip(words) {
+            *to = word.to_be_bytes();
+        }
+        self.message.words.extend_from_slice(encoded.as_flattened());
+    }
+
     /// Appends encoded values.
     pub fn raw(&mut self, encoded: &[u8]) {
         self.message.words.extend_from_slice(encoded);

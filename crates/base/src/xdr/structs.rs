@@ -11,6 +11,30 @@ macro_rules! xdr_struct {
             $($(#[$field_attribute:meta])* pub $field:ident: $type:ty,)*
         }
     )*) => {$(
+        $crate::xdr_decode! {
+            $(#[$attribute])*
+            $visibility struct $name $(<$life>)? {
+                $($(#[$field_attribute])* pub $field: $type,)*
+            }
+        }
+
+        impl $(<$life>)? $crate::xdr::Encode for $name $(<$life>)? {
+            fn encode(&self, writer: &mut $crate::xdr::Writer) {
+                $($crate::xdr::Encode::encode(&self.$field, writer);)*
+            }
+        }
+    )*};
+}
+
+/// Declares structures like [`xdr_struct!`](crate::xdr_struct), with a decoder only.
+#[macro_export]
+macro_rules! xdr_decode {
+    ($(
+        $(#[$attribute:meta])*
+        $visibility:vis struct $name:ident $(<$life:lifetime>)? {
+            $($(#[$field_attribute:meta])* pub $field:ident: $type:ty,)*
+        }
+    )*) => {$(
         $(#[$attribute])*
         #[derive(Clone, Debug, PartialEq, Eq)]
         $visibility struct $name $(<$life>)? {
@@ -20,12 +44,6 @@ macro_rules! xdr_struct {
         impl<'a> $crate::xdr::Decode<'a> for $name $(<$life>)? {
             fn decode(reader: &mut $crate::xdr::Reader<'a>) -> Result<Self, $crate::xdr::Error> {
                 Ok(Self { $($field: $crate::xdr::Decode::decode(reader)?,)* })
-            }
-        }
-
-        impl $(<$life>)? $crate::xdr::Encode for $name $(<$life>)? {
-            fn encode(&self, writer: &mut $crate::xdr::Writer) {
-                $($crate::xdr::Encode::encode(&self.$field, writer);)*
             }
         }
     )*};

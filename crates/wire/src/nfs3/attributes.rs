@@ -1,8 +1,8 @@
 //! Attributes of objects, and changes of attributes (RFC 1813 2.5 and 2.6).
 
 use leasehold_base::units::{FileId, FileSystemId, FileTime};
-use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
-use leasehold_base::{xdr_enum, xdr_struct};
+use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer, halves};
+use leasehold_base::{xdr_decode, xdr_enum, xdr_struct};
 
 xdr_enum! {
     /// The kinds of objects (RFC 1813 2.5).
@@ -46,38 +46,6 @@ xdr_struct! {
         pub nanoseconds: u32,
     }
 
-    /// All attributes of an object (RFC 1813 2.5).
-    #[doc(alias = "fattr3")]
-    #[derive(Copy)]
-    pub struct Attributes {
-        /// The type of the object.
-        pub file_type: FileType,
-        /// The permission bits.
-        pub mode: u32,
-        /// The number of names of the object.
-        pub link_count: u32,
-        /// The user id of the owner.
-        pub uid: u32,
-        /// The group id of the owning group.
-        pub gid: u32,
-        /// The size in bytes.
-        pub size: u64,
-        /// The number of bytes that the object occupies on the disk.
-        pub used: u64,
-        /// The device of a device special file.
-        pub device: Device,
-        /// The file system that it belongs to.
-        pub file_system: FileSystemId,
-        /// The file id: the object's number within the file system.
-        pub file_id: FileId,
-        /// The time of the last read of the data.
-        pub accessed: Time,
-        /// The time of the last change of the data.
-        pub modified: Time,
-        /// The time of the last change of data or attributes.
-        pub changed: Time,
-    }
-
     /// Attributes from before an operation (RFC 1813 2.6).
     #[doc(alias = "wcc_attr")]
     #[derive(Copy)]
@@ -117,6 +85,72 @@ xdr_struct! {
         pub accessed: SetTime,
         /// The time of the last change of the data.
         pub modified: SetTime,
+    }
+}
+
+xdr_decode! {
+    /// All attributes of an object (RFC 1813 2.5).
+    #[doc(alias = "fattr3")]
+    #[derive(Copy)]
+    pub struct Attributes {
+        /// The type of the object.
+        pub file_type: FileType,
+        /// The permission bits.
+        pub mode: u32,
+        /// The number of names of the object.
+        pub link_count: u32,
+        /// The user id of the owner.
+        pub uid: u32,
+        /// The group id of the owning group.
+        pub gid: u32,
+        /// The size in bytes.
+        pub size: u64,
+        /// The number of bytes that the object occupies on the disk.
+        pub used: u64,
+        /// The device of a device special file.
+        pub device: Device,
+        /// The file system that it belongs to.
+        pub file_system: FileSystemId,
+        /// The file id: the object's number within the file system.
+        pub file_id: FileId,
+        /// The time of the last read of the data.
+        pub accessed: Time,
+        /// The time of the last change of the data.
+        pub modified: Time,
+        /// The time of the last change of data or attributes.
+        pub changed: Time,
+    }
+}
+
+/// Nearly every reply contains attributes, so they are written in one step and not word by word.
+impl Encode for Attributes {
+    fn encode(&self, writer: &mut Writer) {
+        let ([size, size_low], [used, used_low]) = (halves(self.size), halves(self.used));
+        let [file_system, file_system_low] = halves(self.file_system.0);
+        let [file_id, file_id_low] = halves(self.file_id.0);
+        writer.words(&[
+            self.file_type as u32,
+            self.mode,
+            self.link_count,
+            self.uid,
+            self.gid,
+            size,
+            size_low,
+            used,
+            used_low,
+            self.device.major,
+            self.device.minor,
+            file_system,
+            file_system_low,
+            file_id,
+            file_id_low,
+            self.accessed.seconds,
+            self.accessed.nanoseconds,
+            self.modified.seconds,
+            self.modified.nanoseconds,
+            self.changed.seconds,
+            self.changed.nanoseconds,
+        ]);
     }
 }
 
