@@ -14,7 +14,7 @@ pub(super) fn encode(
     xid: Xid,
     program: &CallbackProgram,
     call: &CallbackCall,
-    operation: Option<callback::Args<'_>>,
+    operation: Option<&callback::Args<'_>>,
 ) -> Message {
     let credential = match program.credential.is_empty() {
         true => OpaqueAuth::NONE,
@@ -39,7 +39,9 @@ pub(super) fn encode(
         cache: false,
         referring: Array(referring(&call.referring)),
     }));
-    operation.iter().for_each(|operation| calls.append(operation));
+    if let Some(operation) = operation {
+        calls.append(operation);
+    }
     calls.finish().finish()
 }
 

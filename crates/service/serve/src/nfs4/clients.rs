@@ -436,7 +436,7 @@ impl State {
         };
         let Some(program) = self.sessions.callback_program(call.session) else { return };
         let xid = Xid(self.next_xid);
-        messages.push((call.connection, callbacks::encode(xid, program, call, operation)));
+        messages.push((call.connection, callbacks::encode(xid, program, call, operation.as_ref())));
         self.next_xid = self.next_xid.wrapping_add(1);
         // At the limit the server forgets its oldest callback: the state machine repeats a callback
         // whose answer does not arrive.
