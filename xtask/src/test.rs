@@ -18,9 +18,39 @@ use crate::{book, documents, fuzz, layers, licences, page, program, promises, re
 /// The package of tests with real clients; they have steps of their own.
 const SYSTEM: &str = "leasehold-system-tests";
 
-/// The tests under the kernel's client.
-const KERNEL: [&str; 5] =
-    ["--test=kernel", "--test=exports", "--test=below", "--test=crash", "--test=failures"];
+/// Tests with real clients.
+#[derive(Clone, Copy)]
+struct Clients {
+    /// The time limit without the build, in minutes.
+    limit_min: u64,
+    tools: &'static [&'static [Tool]],
+    tests: &'static [&'static str],
+}
+
+const KERNEL: Clients = Clients {
+    limit_min: 20,
+    tools: &[GUEST, DISKS, POSIX],
+    tests: &["--test=kernel", "--test=exports", "--test=below", "--test=crash", "--test=failures"],
+};
+
+const MOUNT: Clients = Clients {
+    limit_min: 15,
+    tools: &[GUEST, MOUNTS, DISKS, POSIX],
+    tests: &[
+        "--test=expected",
+        "--test=full",
+        "--test=fuse",
+        "--test=manners",
+        "--test=mount",
+        "--test=posix",
+        "--test=sharing",
+        "--test=soak",
+    ],
+};
+
+/// Steps that run side by side: each uses half of two processors at most, because guests and
+/// timeouts determine its time.
+const BESIDE: (Step, Step) = (Step::Kernel, Step::Mount);
 
 /// Long enough to build our programs and the system tests from scratch.
 pub(crate) const BUILD_LIMIT: Duration = Duration::from_mins(20);
@@ -74,16 +104,20 @@ pub(crate) fn run(repository: &Repository, steps: &[Step]) -> Tally {
     let steps = if steps.is_empty() { Step::value_variants() } else { steps };
     let mut lines = Vec::new();
     let mut total = Vec::new();
-    for step in steps {
-        let name = format!("{step:?}").to_lowercase();
+    for group in steps.chunk_by(|step, next| (*step, *next) == BESIDE) {
+        let names: Vec<_> = group.iter().map(|step| format!("{step:?}").to_lowercase()).collect();
+        let name = names.join("+");
         println!("\n== {name}");
         let (start, before) = (Instant::now(), program::processor_s());
-        let tally = step.run(repository);
+        let tally = match group {
+            [step] => step.run(repository),
+            _ => beside(repository, [KERNEL, MOUNT]),
+        };
         let seconds = start.elapsed().as_secs_f64();
         let processor_s = program::processor_s() - before;
         let Tally { passed, failed } = tally;
         lines.push(format!(
-            "{name:<12} {passed:>6} passed {failed:>4} failed {seconds:>7.1} s, \
+            "{name:<14} {passed:>6} passed {failed:>4} failed {seconds:>7.1} s, \
              {processor_s:>7.1} s of processors"
         ));
         println!("== {}", lines[lines.len() - 1]);
@@ -126,20 +160,8 @@ impl Step {
             Self::Fuzz => fuzz::run(repository, 60),
             // The time limit has no slack on purpose: the attacks are bounded to four minutes.
             Self::Attack => system(repository, 4, &[MOUNTS], &["--test=attack"]),
-            Self::Kernel => system(repository, 15, &[GUEST, DISKS, POSIX], &KERNEL),
-            Self::Mount => {
-                let tests = [
-                    "--test=expected",
-                    "--test=full",
-                    "--test=fuse",
-                    "--test=manners",
-                    "--test=mount",
-                    "--test=posix",
-                    "--test=sharing",
-                    "--test=soak",
-                ];
-                system(repository, 12, &[GUEST, MOUNTS, DISKS, POSIX], &tests)
-            }
+            Self::Kernel => KERNEL.run(repository),
+            Self::Mount => MOUNT.run(repository),
             Self::Package => system(
                 repository,
                 10,
@@ -203,6 +225,26 @@ fn instructions(repository: &Repository) -> Tally {
     tool(repository, 10, COUNTER, &[&bench, "instructions"])
 }
 
+impl Clients {
+    fn run(self, repository: &Repository) -> Tally {
+        system(repository, self.limit_min, self.tools, self.tests)
+    }
+}
+
+/// Runs two groups of system tests side by side. The installation of tools and the builds precede
+/// both.
+fn beside(repository: &Repository, lanes: [Clients; 2]) -> Tally {
+    if !lanes.iter().all(|lane| is_ready(repository, lane.tools, lane.tests)) {
+        return Tally::of(false);
+    }
+    let [one, other] = lanes;
+    thread::scope(|scope| {
+        let other = scope.spawn(move || other.run(repository));
+        let one = one.run(repository);
+        [one, other.join().unwrap_or(Tally::of(false))].into_iter().sum()
+    })
+}
+
 /// Runs system tests; the time limit does not include the build.
 pub(crate) fn system(
     repository: &Repository,
@@ -210,21 +252,25 @@ pub(crate) fn system(
     tools: &[&[Tool]],
     tests: &[&str],
 ) -> Tally {
-    if ![BASE].iter().chain(tools).all(|tools| ensure(tools)) {
+    if !is_ready(repository, tools, tests) {
         return Tally::of(false);
     }
-    let program = |name| ["cargo", "build", "--quiet", "--package", name];
     let words = ["cargo", "test", "--no-fail-fast", "--package", SYSTEM];
-    let words = [&words[..], tests].concat();
+    tool(repository, limit_min, &[], &[&words[..], tests].concat())
+}
+
+/// Installs the tools and builds the programs of system tests. Returns false if that fails.
+fn is_ready(repository: &Repository, tools: &[&[Tool]], tests: &[&str]) -> bool {
+    if ![BASE].iter().chain(tools).all(|tools| ensure(tools)) {
+        return false;
+    }
+    let program = |name| ["cargo", "build", "--quiet", "--package", name];
     let targets: Vec<_> = tests.iter().copied().take_while(|word| *word != "--").collect();
     let build = ["cargo", "test", "--quiet", "--no-run", "--package", SYSTEM];
     let build = [&build[..], &targets].concat();
     let (ours, rig) = (program("leasehold"), program("leasehold-rig"));
     let mut builds = [&ours[..], &rig, &build].into_iter();
-    if !builds.all(|words| program::run(repository.root(), words, BUILD_LIMIT).succeeded) {
-        return Tally::of(false);
-    }
-    tool(repository, limit_min, &[], &words)
+    builds.all(|words| program::run(repository.root(), words, BUILD_LIMIT).succeeded)
 }
 
 fn checked(repository: &Repository, checks: fn(&Repository) -> Vec<Check>) -> Tally {
