@@ -11,9 +11,9 @@ exec 4>>held/log
 before=$(count WRITE)
 echo one >&4
 cd held/inner
-# In version 3 the writes have only begun, and count after their replies.
+# From version 3 on the writes have only begun, and count after their replies.
 for i in {1..3000}; do
-    ((version == 3 && $(count WRITE) == before)) || break
+    ((version >= 3 && $(count WRITE) == before)) || break
     sleep 0.02
 done
 
@@ -38,8 +38,8 @@ job=$writer_PID
 read -r word <&"${writer[0]}"
 same "$word" written
 for i in {1..3000}; do
-    # Version 3 sends 1 MiB at a time; in version 2 no data is pending after a reply.
-    ((version == 3 && $(count WRITE) < writes + 8)) || break
+    # Versions from 3 on send 1 MiB at a time; in version 2 no data is pending after a reply.
+    ((version >= 3 && $(count WRITE) < writes + 8)) || break
     sleep 0.02
 done
 ((version == 2)) || same "$(count WRITE) $(count COMMIT)" "$((writes + 8)) $commits" "before the restart"

@@ -43,17 +43,27 @@ pub enum Version {
     V2,
     /// RFC 1813.
     V3,
+    /// RFC 8881.
+    V41,
     /// RFC 7862.
-    V4_2,
+    V42,
 }
 
 impl Version {
-    fn number(self) -> u8 {
+    /// Returns the version as the kernel's client names it.
+    fn name(self) -> &'static str {
         match self {
-            Self::V2 => 2,
-            Self::V3 => 3,
-            Self::V4_2 => 4,
+            Self::V2 => "2",
+            Self::V3 => "3",
+            Self::V41 => "4.1",
+            Self::V42 => "4.2",
         }
+    }
+
+    /// Returns true if the version has no separate program for mounts and locks.
+    #[must_use]
+    pub fn has_sessions(self) -> bool {
+        matches!(self, Self::V41 | Self::V42)
     }
 }
 
@@ -72,17 +82,17 @@ impl Mount {
     /// Returns the mount as lines of shell for the guest.
     fn settings(&self) -> String {
         let Self { port, export, version } = self;
-        let number = version.number();
-        let port = |option: &str| port.map(|port| format!("{option}={port},")).unwrap_or_default();
-        let (nfs, mount) = (port("port"), port("mountport"));
-        let options = match version {
-            Version::V2 | Version::V3 => {
-                format!("vers={number},proto=tcp,{nfs}{mount}mountproto=tcp,nolock,addr=127.0.0.1")
-            }
-            Version::V4_2 => {
-                format!("vers=4.2,proto=tcp,{nfs}clientaddr=127.0.0.1,addr=127.0.0.1")
-            }
+        let name = version.name();
+        // Cases compare the number.
+        let number = &name[..1];
+        let (own, mounts) = if version.has_sessions() {
+            ("clientaddr=127.0.0.1,", String::new())
+        } else {
+            let port = port.map(|port| format!("mountport={port},")).unwrap_or_default();
+            ("nolock,", format!("{port}mountproto=tcp,"))
         };
+        let port = port.map(|port| format!("port={port},")).unwrap_or_default();
+        let options = format!("vers={name},proto=tcp,{port}{mounts}{own}addr=127.0.0.1");
         format!("version={number}\nmount_source=127.0.0.1:{export}\nmount_options={options}\n")
     }
 }

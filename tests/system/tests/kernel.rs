@@ -1,4 +1,4 @@
-//! The Linux kernel's client, in all versions: each test boots a kernel that mounts its own server
+//! The Linux kernel's client, in each version: each test boots a kernel that mounts its own server
 //! and runs one case of `cases/` there.
 
 use std::fs;
@@ -15,11 +15,16 @@ use leasehold_system_tests::{Cluster, Group, Guest, Link, Server, Version, outpu
 /// Longer than any case takes; the limit ends a test with a hanging guest.
 const LIMIT: Duration = Duration::from_mins(10);
 
+/// The option that turns all versions on.
+const ALL_VERSIONS: [&str; 2] = ["--versions", "2,3,4.1,4.2"];
+
 /// Declares one test for each case and version.
 macro_rules! cases {
     ($($case:ident),* $(,)?) => {
         mod v2 { $(#[test] fn $case() { super::case::$case(super::Version::V2); })* }
         mod v3 { $(#[test] fn $case() { super::case::$case(super::Version::V3); })* }
+        mod v4_1 { $(#[test] fn $case() { super::case::$case(super::Version::V41); })* }
+        mod v4_2 { $(#[test] fn $case() { super::case::$case(super::Version::V42); })* }
         mod case {
             $(pub(super) fn $case(version: super::Version) {
                 let case = include_str!(concat!("../cases/", stringify!($case), ".sh"));
@@ -45,12 +50,13 @@ fn an_ordinary_user_finds_all_handles_after_restarts() {
 #[test]
 fn opens_and_locks_survive_a_kill() {
     let server = Server::start_with(&["--versions", "3,4.2"]);
-    run_over(server, Version::V4_2, include_str!("../cases/reclaim.sh"));
+    run_over(server, Version::V42, include_str!("../cases/reclaim.sh"));
 }
 
 /// Runs a case over a new server.
 fn run(version: Version, case: &str) {
-    run_over(Server::start(), version, case);
+    let options: &[&str] = if version.has_sessions() { &ALL_VERSIONS } else { &[] };
+    run_over(Server::start_with(options), version, case);
 }
 
 fn run_over(mut server: Server, version: Version, case: &str) {
