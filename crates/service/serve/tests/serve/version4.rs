@@ -281,10 +281,12 @@ fn client_operations_follow_sequence() {
     let mut bed = Bed::new();
     let mut peer = bed.peer("a");
     let exchanged = peer.run(&mut bed, &[exchange("b", exchange_id::Flags(0))]);
-    let client = match &exchanged.results()[1] {
-        Results::ExchangeId(exchange_id::Reply::Done(done)) => done.client,
-        other => panic!("{other:?}"),
+    let results = exchanged.results();
+    let exchanged = &results[1];
+    let Results::ExchangeId(exchange_id::Reply::Done(done)) = exchanged else {
+        panic!("{exchanged:?}");
     };
+    let client = done.client;
     let flags = create_session::Flags(0);
     let created = peer.run(&mut bed, &[make_session(client, SequenceId(1), flags)]);
     assert_eq!(created.status(), Ok(()));
@@ -306,10 +308,12 @@ fn unknown_flags_are_invalid() {
     let exchanged = bed.run(connection, &[exchange("a", exchange_id::Flags(8))]);
     assert_eq!(exchanged.status(), Err(Status::Invalid));
     let exchanged = bed.run(connection, &[exchange("a", exchange_id::Flags(4))]);
-    let client = match &exchanged.results()[0] {
-        Results::ExchangeId(exchange_id::Reply::Done(done)) => done.client,
-        other => panic!("{other:?}"),
+    let results = exchanged.results();
+    let exchanged = &results[0];
+    let Results::ExchangeId(exchange_id::Reply::Done(done)) = exchanged else {
+        panic!("{exchanged:?}");
     };
+    let client = done.client;
     let flags = create_session::Flags(8);
     let created = bed.run(connection, &[make_session(client, SequenceId(1), flags)]);
     assert_eq!(created.status(), Err(Status::Invalid));
