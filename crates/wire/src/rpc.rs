@@ -178,9 +178,7 @@ impl<'a> Call<'a> {
 
 impl Encode for Call<'_> {
     fn encode(&self, writer: &mut Writer) {
-        for word in [self.xid.0, CALL, RPC_VERSION, self.program, self.version, self.procedure] {
-            writer.u32(word);
-        }
+        writer.words(&[self.xid.0, CALL, RPC_VERSION, self.program, self.version, self.procedure]);
         self.credential.encode(writer);
         self.verifier.encode(writer);
     }
@@ -283,9 +281,7 @@ impl Encode for Reply {
             ReplyStatus::GarbageArguments => accepted(writer, 4),
             ReplyStatus::SystemError => accepted(writer, 5),
             ReplyStatus::RpcMismatch => {
-                for word in [DENIED, 0, RPC_VERSION, RPC_VERSION] {
-                    writer.u32(word);
-                }
+                writer.words(&[DENIED, 0, RPC_VERSION, RPC_VERSION]);
             }
             ReplyStatus::AuthError(status) => {
                 writer.u32(DENIED);

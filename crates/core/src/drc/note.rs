@@ -45,9 +45,7 @@ impl Encode for Note {
             Port::Stream(port) => (STREAM, port),
         };
         let Call { xid, program, version, procedure, checksum } = self.call;
-        for word in [transport, port.into(), xid.0, program, version, procedure] {
-            writer.u32(word);
-        }
+        writer.words(&[transport, port.into(), xid.0, program, version, procedure]);
         writer.u64(checksum);
         writer.opaque(&self.reply);
     }

@@ -158,9 +158,7 @@ impl<'a> Decode<'a> for SetAttributes {
 
 impl Encode for SetAttributes {
     fn encode(&self, writer: &mut Writer) {
-        for word in [self.mode, self.uid, self.gid, self.size] {
-            writer.u32(word.unwrap_or(KEEP));
-        }
+        writer.words(&[self.mode, self.uid, self.gid, self.size].map(|word| word.unwrap_or(KEEP)));
         self.accessed.encode(writer);
         self.modified.encode(writer);
     }

@@ -40,9 +40,7 @@ impl<'a> Decode<'a> for Args {
 impl Encode for Args {
     fn encode(&self, writer: &mut Writer) {
         self.file.encode(writer);
-        for word in [self.begin_offset, self.offset, self.total_count] {
-            writer.u32(word);
-        }
+        writer.words(&[self.begin_offset, self.offset, self.total_count]);
         writer.payload(self.data.clone());
     }
 }

@@ -90,9 +90,7 @@ fn with_credential(
 fn message_with(xid: Xid, procedure: Procedure, flavor: u32, body: &[u8], args: &[u8]) -> Vec<u8> {
     let Procedure { program, version, number } = procedure;
     let mut writer = Writer::new();
-    for word in [xid.0, 0, rpc::RPC_VERSION, program, version, number, flavor] {
-        writer.u32(word);
-    }
+    writer.words(&[xid.0, 0, rpc::RPC_VERSION, program, version, number, flavor]);
     writer.opaque(body);
     writer.u64(0);
     [&writer.finish().into_bytes(), args].concat()
@@ -300,9 +298,7 @@ fn sys_body(machine_name: usize, groups: u32) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u32(0);
     writer.opaque(&vec![b'm'; machine_name]);
-    for word in [0, 0, groups] {
-        writer.u32(word);
-    }
+    writer.words(&[0, 0, groups]);
     (0..groups).for_each(|group| writer.u32(group));
     writer.finish().into_bytes().into()
 }
