@@ -155,10 +155,10 @@ impl Ready {
         Self { http: address.map(|address| format!("http://{address}/")), ..self }
     }
 
-    /// Removes the mount commands from the message of an iod. The message then prints the options
-    /// for a metaserver.
-    pub(crate) fn of_iod(self) -> Self {
-        Self { mount: None, ..self }
+    /// Removes the mount commands if the server is an iod. The message then prints the options for
+    /// a metaserver.
+    pub(crate) fn for_metaservers_if(self, is_iod: bool) -> Self {
+        Self { mount: self.mount.filter(|_| !is_iod), ..self }
     }
 
     /// Adds the rights of all clients.
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn message_of_iod_is_for_metaservers() {
-        let text = ready("192.0.2.1:99", Durability::Disk).of_iod().text();
+        let text = ready("192.0.2.1:99", Durability::Disk).for_metaservers_if(true).text();
         assert!(text.starts_with("Storing stripes in /srv/data (NFS"), "{text}");
         assert!(text.contains("leasehold meta DIR --iod 192.0.2.1:99\n"), "{text}");
         assert!(!text.contains("mount"), "{text}");

@@ -140,8 +140,7 @@ fn serve(
         .with_options(&of_server, lacks_v4)
         .with_http(shown)
         .with_open(open);
-    let ready = if callers.is_some() { ready.of_iod() } else { ready };
-    say(&ready, is_handed_over, json);
+    say(&ready.for_metaservers_if(callers.is_some()), is_handed_over, json);
 
     let again = restart::wait(&termination, &serving);
     Live { owned, serving, log, running, telling, http_socket, control, known, journal, tending }

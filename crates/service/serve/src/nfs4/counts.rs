@@ -42,7 +42,7 @@ struct Counted {
 pub struct OperationCounts {
     /// The name in the RFC; `ILLEGAL` for numbers that the minor version does not have.
     pub name: &'static str,
-    /// The counters of its runs. The bytes are those of its arguments and results.
+    /// The counters of its runs. The bytes are the bytes of its arguments and results.
     pub tally: Tally,
     /// The numbers of failed runs by status, in small letters without the prefix of the RFC.
     pub failed: BTreeMap<String, u64>,

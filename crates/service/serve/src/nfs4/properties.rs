@@ -19,19 +19,19 @@ pub(super) enum Effect {
 
 impl Row {
     /// Returns the effect of the operation.
-    pub(super) const fn effect(&self) -> Effect {
+    pub(super) fn effect(&self) -> Effect {
         effect(self.operation)
     }
 
     /// Returns true if the operation changes something.
-    pub(super) const fn changes(&self) -> bool {
+    pub(super) fn changes(&self) -> bool {
         !matches!(self.effect(), Effect::Nothing)
     }
 
     /// Returns true if a client should have the reply cached (`sa_cachethis`, RFC 8881 2.10.6.1.3):
     /// a repetition would have another result. An operation outside sessions has no such flag.
     #[cfg(test)]
-    pub(super) const fn needs_cached_reply(&self) -> bool {
+    pub(super) fn needs_cached_reply(&self) -> bool {
         matches!((self.position, self.effect()), (Position::InSession, Effect::Once))
     }
 
@@ -46,80 +46,64 @@ impl Row {
     }
 }
 
-const fn effect(operation: Operation) -> Effect {
-    match operation {
-        Operation::Access
-        | Operation::CopyNotify
-        | Operation::GetAttributes
-        | Operation::GetDeviceInfo
-        | Operation::GetDeviceList
-        | Operation::GetHandle
-        | Operation::GetXattr
-        | Operation::IoAdvise
-        | Operation::LayoutError
-        | Operation::LayoutStats
-        | Operation::ListXattrs
-        | Operation::LockTest
-        | Operation::Lookup
-        | Operation::LookupParent
-        | Operation::NotVerify
-        | Operation::OffloadStatus
-        | Operation::OpenAttributes
-        | Operation::PutHandle
-        | Operation::PutPublicHandle
-        | Operation::PutRootHandle
-        | Operation::Read
-        | Operation::ReadDirectory
-        | Operation::ReadLink
-        | Operation::ReadPlus
-        | Operation::Renew
-        | Operation::RestoreHandle
-        | Operation::SaveHandle
-        | Operation::SecurityInfo
-        | Operation::SecurityInfoNoName
-        | Operation::Seek
-        | Operation::Sequence
-        | Operation::TestStateid
-        | Operation::Verify => Effect::Nothing,
-        Operation::Allocate
-        | Operation::BackChannelControl
-        | Operation::BindConnection
-        | Operation::Commit
-        | Operation::Deallocate
-        | Operation::ExchangeId
-        | Operation::LayoutCommit
-        | Operation::SetSsv
-        | Operation::Write
-        | Operation::WriteSame => Effect::Repeatable,
-        Operation::Clone
-        | Operation::Close
-        | Operation::Copy
-        | Operation::Create
-        | Operation::CreateSession
-        | Operation::DelegationPurge
-        | Operation::DelegationReturn
-        | Operation::DestroyClientId
-        | Operation::DestroySession
-        | Operation::FreeStateid
-        | Operation::GetDirectoryDelegation
-        | Operation::LayoutGet
-        | Operation::LayoutReturn
-        | Operation::Link
-        | Operation::Lock
-        | Operation::OffloadCancel
-        | Operation::Open
-        | Operation::OpenConfirm
-        | Operation::OpenDowngrade
-        | Operation::ReclaimComplete
-        | Operation::ReleaseLockOwner
-        | Operation::Remove
-        | Operation::RemoveXattr
-        | Operation::Rename
-        | Operation::SetAttributes
-        | Operation::SetClientId
-        | Operation::SetClientIdConfirm
-        | Operation::SetXattr
-        | Operation::Unlock
-        | Operation::WantDelegation => Effect::Once,
+fn effect(operation: Operation) -> Effect {
+    if CHANGE_NOTHING.contains(&operation) {
+        Effect::Nothing
+    } else if REPEATABLE.contains(&operation) {
+        Effect::Repeatable
+    } else {
+        Effect::Once
     }
 }
+
+/// The operations without an effect.
+const CHANGE_NOTHING: &[Operation] = &[
+    Operation::Access,
+    Operation::CopyNotify,
+    Operation::GetAttributes,
+    Operation::GetDeviceInfo,
+    Operation::GetDeviceList,
+    Operation::GetHandle,
+    Operation::GetXattr,
+    Operation::IoAdvise,
+    Operation::LayoutError,
+    Operation::LayoutStats,
+    Operation::ListXattrs,
+    Operation::LockTest,
+    Operation::Lookup,
+    Operation::LookupParent,
+    Operation::NotVerify,
+    Operation::OffloadStatus,
+    Operation::OpenAttributes,
+    Operation::PutHandle,
+    Operation::PutPublicHandle,
+    Operation::PutRootHandle,
+    Operation::Read,
+    Operation::ReadDirectory,
+    Operation::ReadLink,
+    Operation::ReadPlus,
+    Operation::Renew,
+    Operation::RestoreHandle,
+    Operation::SaveHandle,
+    Operation::SecurityInfo,
+    Operation::SecurityInfoNoName,
+    Operation::Seek,
+    Operation::Sequence,
+    Operation::TestStateid,
+    Operation::Verify,
+];
+
+/// The operations with an effect whose repetition has the same result. Each operation outside this
+/// table and the former has another result.
+const REPEATABLE: &[Operation] = &[
+    Operation::Allocate,
+    Operation::BackChannelControl,
+    Operation::BindConnection,
+    Operation::Commit,
+    Operation::Deallocate,
+    Operation::ExchangeId,
+    Operation::LayoutCommit,
+    Operation::SetSsv,
+    Operation::Write,
+    Operation::WriteSame,
+];

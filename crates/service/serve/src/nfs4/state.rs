@@ -265,7 +265,7 @@ mod tests {
 
     /// The last close of a file can come before the server records the object of an OPEN.
     #[test]
-    fn an_object_that_nobody_has_open_leaves_no_record() {
+    fn an_object_without_an_open_leaves_no_record() {
         let state = State::new(1);
         let object = Object { file_system: FileSystemId(1), file: FileId(2) };
         let id = ObjectId::new(&[3; 8]).expect("a short id");

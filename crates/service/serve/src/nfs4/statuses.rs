@@ -19,729 +19,124 @@ pub(super) const OF_ANY: &[Status] = &[
 ];
 
 /// Returns the further statuses of a supported operation.
-#[allow(clippy::too_many_lines, reason = "a table")]
-pub(super) const fn of(operation: Operation) -> &'static [Status] {
-    use Status as S;
-    #[allow(clippy::wildcard_enum_match_arm, reason = "other operations have no row")]
-    match operation {
-        Operation::Access => {
-            &[S::Io, S::Access, S::Invalid, S::Stale, S::HandleExpired, S::Moved, S::NoFileHandle]
-        }
-        Operation::Close => &[
-            S::Stale,
-            S::Expired,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::LocksHeld,
-            S::AdminRevoked,
-            S::WrongCredential,
-        ],
-        Operation::Commit => &[
-            S::Io,
-            S::Access,
-            S::IsDirectory,
-            S::Stale,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::Symlink,
-            S::WrongType,
-        ],
-        Operation::Create => &[
-            S::NotOwner,
-            S::Io,
-            S::Access,
-            S::AlreadyExists,
-            S::NotDirectory,
-            S::Invalid,
-            S::NoSpace,
-            S::ReadOnly,
-            S::TooManyLinks,
-            S::NameTooLong,
-            S::QuotaExceeded,
-            S::Stale,
-            S::BadType,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::AttributeNotSupported,
-            S::BadOwner,
-            S::BadCharacter,
-            S::BadName,
-            S::UnsafeCompound,
-        ],
-        Operation::GetAttributes => &[
-            S::Io,
-            S::Access,
-            S::Invalid,
-            S::Stale,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::WrongType,
-        ],
-        Operation::GetHandle | Operation::SaveHandle => {
-            &[S::Stale, S::HandleExpired, S::Moved, S::NoFileHandle]
-        }
-        Operation::Link => &[
-            S::Io,
-            S::Access,
-            S::AlreadyExists,
-            S::CrossDevice,
-            S::NotDirectory,
-            S::IsDirectory,
-            S::Invalid,
-            S::NoSpace,
-            S::ReadOnly,
-            S::TooManyLinks,
-            S::NameTooLong,
-            S::QuotaExceeded,
-            S::Stale,
-            S::NotSupported,
-            S::Grace,
-            S::HandleExpired,
-            S::WrongSecurity,
-            S::Moved,
-            S::NoFileHandle,
-            S::Symlink,
-            S::BadCharacter,
-            S::BadName,
-            S::FileOpen,
-            S::WrongType,
-        ],
-        Operation::Lock => &[
-            S::Access,
-            S::IsDirectory,
-            S::Invalid,
-            S::ReadOnly,
-            S::Stale,
-            S::Denied,
-            S::Expired,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::LockRange,
-            S::Symlink,
-            S::NoGrace,
-            S::ReclaimBad,
-            S::ReclaimConflict,
-            S::OpenMode,
-            S::BadRange,
-            S::LockNotSupported,
-            S::Deadlock,
-            S::AdminRevoked,
-            S::WrongCredential,
-            S::WrongType,
-        ],
-        Operation::LockTest => &[
-            S::Access,
-            S::IsDirectory,
-            S::Invalid,
-            S::ReadOnly,
-            S::Stale,
-            S::Denied,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::LockRange,
-            S::Symlink,
-            S::BadRange,
-            S::WrongCredential,
-            S::WrongType,
-        ],
-        Operation::Unlock => &[
-            S::Access,
-            S::Invalid,
-            S::Stale,
-            S::Expired,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::LockRange,
-            S::BadRange,
-            S::AdminRevoked,
-            S::WrongCredential,
-        ],
-        Operation::Lookup => &[
-            S::NotFound,
-            S::Io,
-            S::Access,
-            S::NotDirectory,
-            S::Invalid,
-            S::NameTooLong,
-            S::Stale,
-            S::HandleExpired,
-            S::WrongSecurity,
-            S::Moved,
-            S::NoFileHandle,
-            S::Symlink,
-            S::BadCharacter,
-            S::BadName,
-        ],
-        Operation::LookupParent => &[
-            S::NotFound,
-            S::Io,
-            S::Access,
-            S::NotDirectory,
-            S::Stale,
-            S::HandleExpired,
-            S::WrongSecurity,
-            S::Moved,
-            S::NoFileHandle,
-            S::Symlink,
-        ],
-        Operation::NotVerify => &[
-            S::Io,
-            S::Access,
-            S::Invalid,
-            S::Stale,
-            S::Same,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::AttributeNotSupported,
-            S::BadCharacter,
-            S::UnknownLayoutType,
-            S::WrongType,
-        ],
-        Operation::Open => &[
-            S::NotOwner,
-            S::NotFound,
-            S::Io,
-            S::Access,
-            S::AlreadyExists,
-            S::NotDirectory,
-            S::IsDirectory,
-            S::Invalid,
-            S::FileTooBig,
-            S::NoSpace,
-            S::ReadOnly,
-            S::NameTooLong,
-            S::QuotaExceeded,
-            S::Stale,
-            S::Expired,
-            S::Grace,
-            S::HandleExpired,
-            S::ShareDenied,
-            S::WrongSecurity,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::Symlink,
-            S::AttributeNotSupported,
-            S::NoGrace,
-            S::ReclaimBad,
-            S::ReclaimConflict,
-            S::BadOwner,
-            S::BadCharacter,
-            S::BadName,
-            S::AdminRevoked,
-            S::DelegationAlreadyWanted,
-            S::UnsafeCompound,
-            S::WrongType,
-            S::DelegationRevoked,
-        ],
-        Operation::OpenDowngrade => &[
-            S::Invalid,
-            S::ReadOnly,
-            S::Stale,
-            S::Expired,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::AdminRevoked,
-            S::WrongCredential,
-        ],
-        Operation::PutHandle => &[S::Stale, S::BadHandle, S::WrongSecurity, S::Moved],
-        Operation::PutPublicHandle | Operation::PutRootHandle => &[S::WrongSecurity],
-        Operation::Read => &[
-            S::Io,
-            S::Access,
-            S::IsDirectory,
-            S::Invalid,
-            S::Stale,
-            S::Expired,
-            S::Locked,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::Symlink,
-            S::OpenMode,
-            S::AdminRevoked,
-            S::PnfsIoHole,
-            S::PnfsNoLayout,
-            S::WrongType,
-            S::DelegationRevoked,
-        ],
-        Operation::ReadDirectory => &[
-            S::Io,
-            S::Access,
-            S::NotDirectory,
-            S::Invalid,
-            S::Stale,
-            S::BadCookie,
-            S::TooSmall,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::NotSame,
-        ],
-        Operation::ReadLink => &[
-            S::Io,
-            S::Access,
-            S::Invalid,
-            S::Stale,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::WrongType,
-        ],
-        Operation::Remove => &[
-            S::NotFound,
-            S::Io,
-            S::Access,
-            S::NotDirectory,
-            S::Invalid,
-            S::ReadOnly,
-            S::NameTooLong,
-            S::NotEmpty,
-            S::Stale,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::BadCharacter,
-            S::BadName,
-            S::FileOpen,
-        ],
-        Operation::Rename => &[
-            S::NotFound,
-            S::Io,
-            S::Access,
-            S::AlreadyExists,
-            S::CrossDevice,
-            S::NotDirectory,
-            S::Invalid,
-            S::NoSpace,
-            S::ReadOnly,
-            S::TooManyLinks,
-            S::NameTooLong,
-            S::NotEmpty,
-            S::QuotaExceeded,
-            S::Stale,
-            S::Grace,
-            S::HandleExpired,
-            S::WrongSecurity,
-            S::Moved,
-            S::NoFileHandle,
-            S::BadCharacter,
-            S::BadName,
-            S::FileOpen,
-        ],
-        Operation::RestoreHandle => {
-            &[S::Stale, S::HandleExpired, S::WrongSecurity, S::Moved, S::NoFileHandle]
-        }
-        Operation::SecurityInfo => &[
-            S::NotFound,
-            S::Access,
-            S::NotDirectory,
-            S::Invalid,
-            S::NameTooLong,
-            S::Stale,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::BadCharacter,
-            S::BadName,
-        ],
-        Operation::SetAttributes => &[
-            S::NotOwner,
-            S::Io,
-            S::Access,
-            S::Invalid,
-            S::FileTooBig,
-            S::NoSpace,
-            S::ReadOnly,
-            S::QuotaExceeded,
-            S::Stale,
-            S::Expired,
-            S::Locked,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::AttributeNotSupported,
-            S::OpenMode,
-            S::BadOwner,
-            S::BadCharacter,
-            S::AdminRevoked,
-            S::UnknownLayoutType,
-            S::WrongType,
-            S::DelegationRevoked,
-        ],
-        Operation::Verify => &[
-            S::Io,
-            S::Access,
-            S::Invalid,
-            S::Stale,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::NotSame,
-            S::AttributeNotSupported,
-            S::BadCharacter,
-            S::UnknownLayoutType,
-            S::WrongType,
-        ],
-        Operation::Write => &[
-            S::Io,
-            S::Access,
-            S::IsDirectory,
-            S::Invalid,
-            S::FileTooBig,
-            S::NoSpace,
-            S::ReadOnly,
-            S::QuotaExceeded,
-            S::Stale,
-            S::Expired,
-            S::Locked,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::Symlink,
-            S::OpenMode,
-            S::AdminRevoked,
-            S::PnfsIoHole,
-            S::PnfsNoLayout,
-            S::WrongType,
-            S::DelegationRevoked,
-        ],
-        Operation::BackChannelControl => &[S::NotFound, S::Invalid],
-        Operation::BindConnection => {
-            &[S::Invalid, S::BadSessionDigest, S::BadSession, S::NotOnlyOperation]
-        }
-        Operation::ExchangeId => &[
-            S::NotFound,
-            S::Invalid,
-            S::ClientIdInUse,
-            S::NotSame,
-            S::BadCharacter,
-            S::HashUnsupported,
-            S::EncryptionUnsupported,
-            S::NotOnlyOperation,
-        ],
-        Operation::CreateSession => &[
-            S::NotFound,
-            S::Invalid,
-            S::NoSpace,
-            S::TooSmall,
-            S::ClientIdInUse,
-            S::StaleClientId,
-            S::SequenceMisordered,
-            S::NotOnlyOperation,
-            S::WrongCredential,
-        ],
-        Operation::DestroySession => &[
-            S::StaleClientId,
-            S::CallbackPathDown,
-            S::BadSession,
-            S::ConnectionNotBound,
-            S::BackChannelBusy,
-            S::NotOnlyOperation,
-            S::WrongCredential,
-        ],
-        Operation::FreeStateid => &[S::OldStateid, S::BadStateid, S::LocksHeld, S::WrongCredential],
-        Operation::SecurityInfoNoName => &[
-            S::NotFound,
-            S::Access,
-            S::NotDirectory,
-            S::Invalid,
-            S::Stale,
-            S::NotSupported,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-        ],
-        Operation::Sequence => &[
-            S::BadSession,
-            S::BadSlot,
-            S::ConnectionNotBound,
-            S::SequenceMisordered,
-            S::SequencePosition,
-            S::SequenceFalseRetry,
-            S::BadHighSlot,
-        ],
-        Operation::TestStateid => &[],
-        Operation::DestroyClientId => {
-            &[S::StaleClientId, S::ClientIdBusy, S::NotOnlyOperation, S::WrongCredential]
-        }
-        Operation::ReclaimComplete => &[
-            S::Invalid,
-            S::Stale,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::CompleteAlready,
-            S::WrongCredential,
-            S::WrongType,
-        ],
-        Operation::Allocate => &[
-            S::Io,
-            S::Access,
-            S::IsDirectory,
-            S::Invalid,
-            S::FileTooBig,
-            S::NoSpace,
-            S::ReadOnly,
-            S::QuotaExceeded,
-            S::Stale,
-            S::NotSupported,
-            S::Expired,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::Symlink,
-            S::OpenMode,
-            S::AdminRevoked,
-            S::WrongType,
-            S::DelegationRevoked,
-        ],
-        Operation::Copy => &[
-            S::Io,
-            S::Access,
-            S::IsDirectory,
-            S::Invalid,
-            S::FileTooBig,
-            S::NoSpace,
-            S::ReadOnly,
-            S::QuotaExceeded,
-            S::Stale,
-            S::Expired,
-            S::Locked,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::Symlink,
-            S::OpenMode,
-            S::AdminRevoked,
-            S::PnfsIoHole,
-            S::PnfsNoLayout,
-            S::WrongType,
-            S::DelegationRevoked,
-            S::PartnerNotSupported,
-            S::PartnerNoAuthorization,
-            S::OffloadDenied,
-        ],
-        Operation::Deallocate => &[
-            S::Io,
-            S::Access,
-            S::IsDirectory,
-            S::Invalid,
-            S::FileTooBig,
-            S::ReadOnly,
-            S::Stale,
-            S::NotSupported,
-            S::Expired,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::Symlink,
-            S::OpenMode,
-            S::AdminRevoked,
-            S::WrongType,
-            S::DelegationRevoked,
-        ],
-        Operation::IoAdvise => &[
-            S::Io,
-            S::Access,
-            S::IsDirectory,
-            S::Invalid,
-            S::FileTooBig,
-            S::Stale,
-            S::NotSupported,
-            S::Expired,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::Symlink,
-            S::AdminRevoked,
-            S::WrongType,
-            S::DelegationRevoked,
-        ],
-        Operation::ReadPlus => &[
-            S::Io,
-            S::Access,
-            S::IsDirectory,
-            S::Invalid,
-            S::Stale,
-            S::NotSupported,
-            S::Expired,
-            S::Locked,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::Symlink,
-            S::OpenMode,
-            S::AdminRevoked,
-            S::PnfsIoHole,
-            S::PnfsNoLayout,
-            S::WrongType,
-            S::DelegationRevoked,
-            S::PartnerNoAuthorization,
-        ],
-        Operation::Seek => &[
-            S::Io,
-            S::Access,
-            S::IsDirectory,
-            S::Invalid,
-            S::Stale,
-            S::NotSupported,
-            S::Expired,
-            S::Locked,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::Symlink,
-            S::OpenMode,
-            S::AdminRevoked,
-            S::PnfsIoHole,
-            S::PnfsNoLayout,
-            S::WrongType,
-            S::DelegationRevoked,
-            S::UnionNotSupported,
-        ],
-        Operation::Clone => &[
-            S::Io,
-            S::Access,
-            S::CrossDevice,
-            S::IsDirectory,
-            S::Invalid,
-            S::FileTooBig,
-            S::NoSpace,
-            S::ReadOnly,
-            S::QuotaExceeded,
-            S::Stale,
-            S::NotSupported,
-            S::Expired,
-            S::Grace,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::BadStateid,
-            S::Symlink,
-            S::OpenMode,
-            S::AdminRevoked,
-            S::WrongType,
-            S::DelegationRevoked,
-        ],
-        Operation::GetXattr => &[
-            S::NotOwner,
-            S::Io,
-            S::Access,
-            S::Invalid,
-            S::NameTooLong,
-            S::Stale,
-            S::NotSupported,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::WrongType,
-            S::NoXattr,
-        ],
-        Operation::SetXattr => &[
-            S::NotOwner,
-            S::Io,
-            S::Access,
-            S::AlreadyExists,
-            S::Invalid,
-            S::NoSpace,
-            S::ReadOnly,
-            S::NameTooLong,
-            S::QuotaExceeded,
-            S::Stale,
-            S::HandleExpired,
-            S::Moved,
-            S::NoFileHandle,
-            S::BadCharacter,
-            S::WrongType,
-            S::NoXattr,
-            S::XattrTooBig,
-        ],
-        Operation::ListXattrs => &[
-            S::NotOwner,
-            S::Io,
-            S::Access,
-            S::Invalid,
-            S::NameTooLong,
-            S::Stale,
-            S::NotSupported,
-            S::Moved,
-            S::NoFileHandle,
-            S::WrongType,
-            S::NoXattr,
-        ],
-        Operation::RemoveXattr => &[
-            S::NotOwner,
-            S::Io,
-            S::Access,
-            S::AlreadyExists,
-            S::Invalid,
-            S::NoSpace,
-            S::ReadOnly,
-            S::NameTooLong,
-            S::QuotaExceeded,
-            S::Stale,
-            S::Locked,
-            S::Moved,
-            S::NoFileHandle,
-            S::OldStateid,
-            S::OpenMode,
-            S::BadCharacter,
-            S::WrongType,
-            S::NoXattr,
-        ],
-        _ => &[],
-    }
+pub(super) fn of(operation: Operation) -> &'static [Status] {
+    TABLE.iter().find(|(of, _)| *of == operation).map_or(&[], |(_, statuses)| statuses)
 }
+
+/// Builds the table of operations and their statuses from rows of names.
+macro_rules! rows {
+    ($($operation:ident: $($status:ident)*;)*) => {
+        &[$((Operation::$operation, &[$(Status::$status),*])),*]
+    };
+}
+
+const TABLE: &[(Operation, &[Status])] = rows! {
+    Access: Io Access Invalid Stale HandleExpired Moved NoFileHandle;
+    Close: Stale Expired HandleExpired Moved NoFileHandle OldStateid BadStateid LocksHeld
+        AdminRevoked WrongCredential;
+    Commit: Io Access IsDirectory Stale HandleExpired Moved NoFileHandle Symlink WrongType;
+    Create: NotOwner Io Access AlreadyExists NotDirectory Invalid NoSpace ReadOnly TooManyLinks
+        NameTooLong QuotaExceeded Stale BadType HandleExpired Moved NoFileHandle
+        AttributeNotSupported BadOwner BadCharacter BadName UnsafeCompound;
+    GetAttributes: Io Access Invalid Stale Grace HandleExpired Moved NoFileHandle WrongType;
+    GetHandle: Stale HandleExpired Moved NoFileHandle;
+    SaveHandle: Stale HandleExpired Moved NoFileHandle;
+    Link: Io Access AlreadyExists CrossDevice NotDirectory IsDirectory Invalid NoSpace ReadOnly
+        TooManyLinks NameTooLong QuotaExceeded Stale NotSupported Grace HandleExpired
+        WrongSecurity Moved NoFileHandle Symlink BadCharacter BadName FileOpen WrongType;
+    Lock: Access IsDirectory Invalid ReadOnly Stale Denied Expired Grace HandleExpired Moved
+        NoFileHandle OldStateid BadStateid LockRange Symlink NoGrace ReclaimBad ReclaimConflict
+        OpenMode BadRange LockNotSupported Deadlock AdminRevoked WrongCredential WrongType;
+    LockTest: Access IsDirectory Invalid ReadOnly Stale Denied Grace HandleExpired Moved
+        NoFileHandle LockRange Symlink BadRange WrongCredential WrongType;
+    Unlock: Access Invalid Stale Expired HandleExpired Moved NoFileHandle OldStateid BadStateid
+        LockRange BadRange AdminRevoked WrongCredential;
+    Lookup: NotFound Io Access NotDirectory Invalid NameTooLong Stale HandleExpired
+        WrongSecurity Moved NoFileHandle Symlink BadCharacter BadName;
+    LookupParent: NotFound Io Access NotDirectory Stale HandleExpired WrongSecurity Moved
+        NoFileHandle Symlink;
+    NotVerify: Io Access Invalid Stale Same Grace HandleExpired Moved NoFileHandle
+        AttributeNotSupported BadCharacter UnknownLayoutType WrongType;
+    Open: NotOwner NotFound Io Access AlreadyExists NotDirectory IsDirectory Invalid FileTooBig
+        NoSpace ReadOnly NameTooLong QuotaExceeded Stale Expired Grace HandleExpired ShareDenied
+        WrongSecurity Moved NoFileHandle OldStateid BadStateid Symlink AttributeNotSupported
+        NoGrace ReclaimBad ReclaimConflict BadOwner BadCharacter BadName AdminRevoked
+        DelegationAlreadyWanted UnsafeCompound WrongType DelegationRevoked;
+    OpenDowngrade: Invalid ReadOnly Stale Expired HandleExpired Moved NoFileHandle OldStateid
+        BadStateid AdminRevoked WrongCredential;
+    PutHandle: Stale BadHandle WrongSecurity Moved;
+    PutPublicHandle: WrongSecurity;
+    PutRootHandle: WrongSecurity;
+    Read: Io Access IsDirectory Invalid Stale Expired Locked Grace HandleExpired Moved
+        NoFileHandle OldStateid BadStateid Symlink OpenMode AdminRevoked PnfsIoHole PnfsNoLayout
+        WrongType DelegationRevoked;
+    ReadDirectory: Io Access NotDirectory Invalid Stale BadCookie TooSmall HandleExpired Moved
+        NoFileHandle NotSame;
+    ReadLink: Io Access Invalid Stale HandleExpired Moved NoFileHandle WrongType;
+    Remove: NotFound Io Access NotDirectory Invalid ReadOnly NameTooLong NotEmpty Stale Grace
+        HandleExpired Moved NoFileHandle BadCharacter BadName FileOpen;
+    Rename: NotFound Io Access AlreadyExists CrossDevice NotDirectory Invalid NoSpace ReadOnly
+        TooManyLinks NameTooLong NotEmpty QuotaExceeded Stale Grace HandleExpired WrongSecurity
+        Moved NoFileHandle BadCharacter BadName FileOpen;
+    RestoreHandle: Stale HandleExpired WrongSecurity Moved NoFileHandle;
+    SecurityInfo: NotFound Access NotDirectory Invalid NameTooLong Stale HandleExpired Moved
+        NoFileHandle BadCharacter BadName;
+    SetAttributes: NotOwner Io Access Invalid FileTooBig NoSpace ReadOnly QuotaExceeded Stale
+        Expired Locked Grace HandleExpired Moved NoFileHandle OldStateid BadStateid
+        AttributeNotSupported OpenMode BadOwner BadCharacter AdminRevoked UnknownLayoutType
+        WrongType DelegationRevoked;
+    Verify: Io Access Invalid Stale Grace HandleExpired Moved NoFileHandle NotSame
+        AttributeNotSupported BadCharacter UnknownLayoutType WrongType;
+    Write: Io Access IsDirectory Invalid FileTooBig NoSpace ReadOnly QuotaExceeded Stale Expired
+        Locked Grace HandleExpired Moved NoFileHandle OldStateid BadStateid Symlink OpenMode
+        AdminRevoked PnfsIoHole PnfsNoLayout WrongType DelegationRevoked;
+    BackChannelControl: NotFound Invalid;
+    BindConnection: Invalid BadSessionDigest BadSession NotOnlyOperation;
+    ExchangeId: NotFound Invalid ClientIdInUse NotSame BadCharacter HashUnsupported
+        EncryptionUnsupported NotOnlyOperation;
+    CreateSession: NotFound Invalid NoSpace TooSmall ClientIdInUse StaleClientId
+        SequenceMisordered NotOnlyOperation WrongCredential;
+    DestroySession: StaleClientId CallbackPathDown BadSession ConnectionNotBound BackChannelBusy
+        NotOnlyOperation WrongCredential;
+    FreeStateid: OldStateid BadStateid LocksHeld WrongCredential;
+    SecurityInfoNoName: NotFound Access NotDirectory Invalid Stale NotSupported HandleExpired
+        Moved NoFileHandle;
+    Sequence: BadSession BadSlot ConnectionNotBound SequenceMisordered SequencePosition
+        SequenceFalseRetry BadHighSlot;
+    TestStateid: ;
+    DestroyClientId: StaleClientId ClientIdBusy NotOnlyOperation WrongCredential;
+    ReclaimComplete: Invalid Stale HandleExpired Moved NoFileHandle CompleteAlready
+        WrongCredential WrongType;
+    Allocate: Io Access IsDirectory Invalid FileTooBig NoSpace ReadOnly QuotaExceeded Stale
+        NotSupported Expired Grace HandleExpired Moved NoFileHandle OldStateid BadStateid
+        Symlink OpenMode AdminRevoked WrongType DelegationRevoked;
+    Copy: Io Access IsDirectory Invalid FileTooBig NoSpace ReadOnly QuotaExceeded Stale Expired
+        Locked Grace HandleExpired Moved NoFileHandle OldStateid BadStateid Symlink OpenMode
+        AdminRevoked PnfsIoHole PnfsNoLayout WrongType DelegationRevoked PartnerNotSupported
+        PartnerNoAuthorization OffloadDenied;
+    Deallocate: Io Access IsDirectory Invalid FileTooBig ReadOnly Stale NotSupported Expired
+        Grace HandleExpired Moved NoFileHandle OldStateid BadStateid Symlink OpenMode
+        AdminRevoked WrongType DelegationRevoked;
+    IoAdvise: Io Access IsDirectory Invalid FileTooBig Stale NotSupported Expired Grace
+        HandleExpired Moved NoFileHandle OldStateid BadStateid Symlink AdminRevoked WrongType
+        DelegationRevoked;
+    ReadPlus: Io Access IsDirectory Invalid Stale NotSupported Expired Locked Grace
+        HandleExpired Moved NoFileHandle OldStateid BadStateid Symlink OpenMode AdminRevoked
+        PnfsIoHole PnfsNoLayout WrongType DelegationRevoked PartnerNoAuthorization;
+    Seek: Io Access IsDirectory Invalid Stale NotSupported Expired Locked Grace HandleExpired
+        Moved NoFileHandle OldStateid BadStateid Symlink OpenMode AdminRevoked PnfsIoHole
+        PnfsNoLayout WrongType DelegationRevoked UnionNotSupported;
+    Clone: Io Access CrossDevice IsDirectory Invalid FileTooBig NoSpace ReadOnly QuotaExceeded
+        Stale NotSupported Expired Grace HandleExpired Moved NoFileHandle OldStateid BadStateid
+        Symlink OpenMode AdminRevoked WrongType DelegationRevoked;
+    GetXattr: NotOwner Io Access Invalid NameTooLong Stale NotSupported HandleExpired Moved
+        NoFileHandle WrongType NoXattr;
+    SetXattr: NotOwner Io Access AlreadyExists Invalid NoSpace ReadOnly NameTooLong
+        QuotaExceeded Stale HandleExpired Moved NoFileHandle BadCharacter WrongType NoXattr
+        XattrTooBig;
+    ListXattrs: NotOwner Io Access Invalid NameTooLong Stale NotSupported Moved NoFileHandle
+        WrongType NoXattr;
+    RemoveXattr: NotOwner Io Access AlreadyExists Invalid NoSpace ReadOnly NameTooLong
+        QuotaExceeded Stale Locked Moved NoFileHandle OldStateid OpenMode BadCharacter WrongType
+        NoXattr;
+};
