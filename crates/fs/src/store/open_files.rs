@@ -6,7 +6,7 @@ use super::Store;
 use crate::{FsError, MaybeReady, ObjectId};
 
 /// Files that stay accessible after the removal of their last name, for the opens of NFS version 4
-/// (RFC 8881 18.16, `OPEN4_RESULT_PRESERVE_UNLINKED`).
+/// (RFC 8881 18.25.4).
 pub trait OpenFiles: Send + Sync {
     /// Keeps a regular file until the result is dropped: operations on the id of the file succeed
     /// even after its last name is removed. The link count is then zero, and the file cannot get a

@@ -216,9 +216,9 @@ pub(super) async fn open(
     if opened.is_new {
         nfs4.has_state(compound.now(), compound.client()?, true);
     }
-    let flags = wire_open::ResultFlags::POSIX_LOCKS.0
-        | keep(compound, &target, (&found.object, object)).await.0
-        | notifies(compound, &target, &found.object)?.0;
+    keep(compound, &target, (&found.object, object)).await;
+    let flags =
+        wire_open::ResultFlags::POSIX_LOCKS.0 | notifies(compound, &target, &found.object)?.0;
     compound.go_to(Place::Object(export, found.object));
     let stateid = compound.set_stateid(opened.id);
     Ok(wire_open::Done {
@@ -230,23 +230,20 @@ pub(super) async fn open(
     })
 }
 
-/// Makes the store keep an open file until its last close, also without names. Returns the flag of
-/// the reply.
-async fn keep(
-    compound: &Compound,
-    target: &Target<'_>,
-    (id, object): (&ObjectId, Object),
-) -> wire_open::ResultFlags {
+/// Makes the store keep an open file until its last close, also after another client removes its
+/// last name. A restart ends this, so the reply has no `OPEN4_RESULT_PRESERVE_UNLINKED` (RFC 8881
+/// 18.16.3): the client renames a file that it removes while it has the file open.
+async fn keep(compound: &Compound, target: &Target<'_>, (id, object): (&ObjectId, Object)) {
     let export = target.request.export;
     let key = (export.id, export.store.identity(id));
     let state = &compound.nfs4.state;
-    let is_kept = state.is_kept(&key)
-        || match export.store.hold(id).await {
-            Ok(held) => state.keep(key, object, held),
-            // The client renames the file instead of removing it, as for version 3.
-            Err(_) => false,
-        };
-    if is_kept { wire_open::ResultFlags::PRESERVES_UNLINKED } else { wire_open::ResultFlags(0) }
+    if state.is_kept(&key) {
+        return;
+    }
+    // A store that keeps too many files, or cannot keep files, loses the file with its last name.
+    if let Ok(held) = export.store.hold(id).await {
+        state.keep(key, object, held);
+    }
 }
 
 /// Returns the flag of the reply for CB_NOTIFY_LOCK. The client then polls rarely, so the flag is

@@ -170,16 +170,16 @@ impl State {
         files.get(key).is_some_and(|known| known.held.is_some())
     }
 
-    /// Stores the proof that the store keeps an object until its last close. Returns false if the
-    /// last close came first.
-    pub(super) fn keep(&self, key: (ExportId, ObjectId), object: Object, held: Held) -> bool {
+    /// Stores the proof that the store keeps an object until its last close, which can have come
+    /// first.
+    pub(super) fn keep(&self, key: (ExportId, ObjectId), object: Object, held: Held) {
         let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
-        match files.get_mut(&key).filter(|known| known.object == object) {
-            Some(known) if known.held.is_none() => known.held = Some(held),
-            Some(_) => {}
-            None => return false,
+        if let Some(known) = files.get_mut(&key)
+            && known.object == object
+            && known.held.is_none()
+        {
+            known.held = Some(held);
         }
-        true
     }
 
     /// Returns true if no client has any file open.
