@@ -40,7 +40,7 @@ pub(super) async fn of_place(
             let values = attributes::of_node(compound.minor, node.file_id(), handle);
             return Ok(select(&values, requested));
         }
-        Place::Object(export, object) => (export, object),
+        Place::Top(export, object) | Place::Object(export, object) => (export, object),
     };
     let target = compound.target_of((export, object)).await?;
     let found = if attributes::needs_space(requested) {

@@ -38,10 +38,14 @@ const DIGESTED_BYTES_MAX: usize = 512;
 /// The number and the status of a result, in bytes.
 const RESULT_HEAD_BYTES: usize = 8;
 
-/// A file handle of a compound: a directory above the exports, or an object of an export.
+/// A file handle of a compound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
+    /// A directory above the exports.
     Node(NodeId),
+    /// The root of the server, which is the root of an export too.
+    Top(ExportId, ObjectId),
+    /// An object of an export.
     Object(ExportId, ObjectId),
 }
 
@@ -105,7 +109,7 @@ impl Compound {
     pub(super) fn object(&self, in_node: Status) -> Result<(ExportId, ObjectId), Status> {
         match self.place()? {
             Place::Node(_) => Err(in_node),
-            Place::Object(export, object) => Ok((export, object)),
+            Place::Top(export, object) | Place::Object(export, object) => Ok((export, object)),
         }
     }
 

@@ -28,8 +28,7 @@ pub(super) async fn putfh(compound: &mut Compound, handle: Handle) -> Result<(),
     let service = &compound.context.service;
     let opened = service.handles.open_any(handle.as_bytes()).map_err(convert::status)?;
     let place = match opened {
-        Opened::Node(node) if compound.pseudo().exists(NodeId(node)) => Place::Node(NodeId(node)),
-        Opened::Node(_) => return Err(Status::Stale),
+        Opened::Node(node) => compound.place_of_node(NodeId(node)).ok_or(Status::Stale)?,
         Opened::Object(export, object) => Place::Object(export, object),
     };
     compound.go_to(place);
@@ -114,6 +113,16 @@ impl Compound {
         match step {
             Step::Node(node) => Place::Node(*node),
             Step::Export(offer) => Place::Object(offer.export.id, offer.export.store.root()),
+            Step::Top(offer) => Place::Top(offer.export.id, offer.export.store.root()),
+        }
+    }
+
+    /// Returns the directory of a handle without an object of a store.
+    fn place_of_node(&self, node: NodeId) -> Option<Place> {
+        let pseudo = self.pseudo();
+        match pseudo.top(node) {
+            Some(offer) => Some(self.place_of(&Step::Top(offer))),
+            None => pseudo.exists(node).then_some(Place::Node(node)),
         }
     }
 
@@ -121,6 +130,7 @@ impl Compound {
         let handles = &self.context.service.handles;
         let handle = match place {
             Place::Node(node) => handles.seal_node(node.0),
+            Place::Top(export, _) => handles.seal_node(NodeId::top_of(export).0),
             Place::Object(export, object) => handles.seal(export, &object),
         };
         Handle::new(&handle).expect("a handle of ours has 32 bytes")
@@ -135,18 +145,21 @@ impl Compound {
                 let step = self.pseudo().lookup(node, bytes).ok_or(Status::NotFound)?;
                 return Ok(self.place_of(&step));
             }
-            Place::Object(export, object) => (export, object),
+            Place::Top(export, object) | Place::Object(export, object) => (export, object),
         };
-        if let Some(place) = self.beside_root((export, &object), bytes, true) {
+        let beside = |whole| match place {
+            Place::Top(..) => self.beside_root(bytes, whole),
+            Place::Node(_) | Place::Object(..) => None,
+        };
+        if let Some(place) = beside(true) {
             return Ok(place);
         }
         let target = self.target_of((export, object)).await?;
         match ops::lookup(&target.request, &object, name.as_bytes()).await {
             Ok(found) => Ok(Place::Object(export, found.object)),
             Err(failed) => {
-                let beside = || self.beside_root((export, &object), bytes, false);
                 match (failed.error, failed.attributes.map(|attributes| attributes.file_type)) {
-                    (FsError::NotFound, _) => beside().ok_or(Status::NotFound),
+                    (FsError::NotFound, _) => beside(false).ok_or(Status::NotFound),
                     (FsError::NotDirectory, Some(FileType::Symlink)) => Err(Status::Symlink),
                     (error, _) => Err(convert::status(error)),
                 }
@@ -154,17 +167,8 @@ impl Compound {
         }
     }
 
-    /// Rule 1 of `pseudo`: the paths of the only visible export begin in its root.
-    fn beside_root(
-        &self,
-        (export, object): (ExportId, &ObjectId),
-        name: &[u8],
-        whole: bool,
-    ) -> Option<Place> {
-        let offer = self.context.exports.by_id(export)?;
-        if offer.export.store.root() != *object {
-            return None;
-        }
+    /// Rules 1 and 5 of `pseudo`: the paths of the only visible export begin in the root.
+    fn beside_root(&self, name: &[u8], whole: bool) -> Option<Place> {
         self.pseudo().beside_root(name, whole).map(|step| self.place_of(&step))
     }
 
@@ -175,7 +179,7 @@ impl Compound {
                 let parent = self.pseudo().parent(node).ok_or(Status::NotFound)?;
                 return Ok(self.place_of(&parent));
             }
-            Place::Object(export, object) => (export, object),
+            Place::Top(export, object) | Place::Object(export, object) => (export, object),
         };
         let target = self.target_of((export, object)).await?;
         let store = &target.request.export.store;
@@ -197,7 +201,9 @@ impl Compound {
 /// 8881 15.2).
 pub(super) fn saved(compound: &Compound) -> Result<(ExportId, ObjectId), Status> {
     match compound.saved {
-        Some(Cursor { place: Place::Object(export, object), .. }) => Ok((export, object)),
+        Some(Cursor {
+            place: Place::Top(export, object) | Place::Object(export, object), ..
+        }) => Ok((export, object)),
         Some(Cursor { place: Place::Node(_), .. }) => Err(Status::CrossDevice),
         None => Err(Status::NoFileHandle),
     }

@@ -90,7 +90,9 @@ pub(super) async fn readdir(
     let mut listing = Listing::new(&mut writer, CookieVerifier([0; 8]), most);
     let end = match place {
         Place::Node(node) => list_node(compound, node, &args, &mut listing).await?,
-        Place::Object(..) => list_object(compound, &args, most, &mut listing).await?,
+        Place::Top(..) | Place::Object(..) => {
+            list_object(compound, &args, most, &mut listing).await?
+        }
     };
     if listing.is_empty() && !end {
         return Err(Status::TooSmall);

@@ -8,6 +8,9 @@
 //! 3. A secret export has no node above it. Its path leads to it component by component, and no
 //!    listing shows the components.
 //! 4. A client sees the nodes of the exports that are visible to its address.
+//! 5. The root of the server has a handle of its own, also if it is the root of the only visible
+//!    export. A client of Linux walks from it to the path of a mount, and fails with ELOOP at a
+//!    directory that has the handle of the root. Only in this root do paths of the export begin.
 //!
 //! The tree is computed for each call: it depends on the address of the client, an operation in it
 //! is rare, and there are few exports.
@@ -30,6 +33,12 @@ impl NodeId {
     /// The root of the server.
     pub(super) fn root() -> Self {
         Self::of([].into_iter())
+    }
+
+    /// The root of the server while it is the root of an export (rule 5).
+    pub(super) fn top_of(export: ExportId) -> Self {
+        // A path has no empty name.
+        Self::of([&[][..], &export.0.to_be_bytes()].into_iter())
     }
 
     fn of<'a>(path: impl Iterator<Item = &'a [u8]>) -> Self {
@@ -55,6 +64,8 @@ pub(super) enum Step<'a> {
     Node(NodeId),
     /// The root of an export.
     Export(&'a Offer),
+    /// The root of the server, which is the root of an export too.
+    Top(&'a Offer),
 }
 
 /// A name in a directory of the pseudo file system.
@@ -77,9 +88,16 @@ impl<'a> Pseudo<'a> {
     /// Returns the root of the server: the only visible export, or the directory above all exports.
     pub(super) fn root(&self) -> Step<'a> {
         match self.only() {
-            Some(offer) => Step::Export(offer),
+            Some(offer) => Step::Top(offer),
             None => Step::Node(NodeId::root()),
         }
+    }
+
+    /// Returns the export whose root has been the root of the server with a number (rule 5). The
+    /// number stays valid when the client sees more exports.
+    pub(super) fn top(&self, node: NodeId) -> Option<&'a Offer> {
+        let mut exports = self.exports.found_by(self.client);
+        exports.find(|offer| NodeId::top_of(offer.export.id) == node)
     }
 
     /// Returns the object that a name identifies in a directory.

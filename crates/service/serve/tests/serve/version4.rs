@@ -437,17 +437,31 @@ fn the_end_of_a_lock_notifies_the_next_owner() {
     assert!(lock(&mut second, &mut bed, of_second.stateid).is_ok());
 }
 
+/// Linux fails with ELOOP at a path that leads back to the handle of the root.
 #[test]
-fn the_export_is_the_root() {
+fn root_and_name_of_the_export_have_handles_of_their_own() {
     let mut bed = Bed::new();
     let mut peer = bed.peer("a");
-    let [at_root, by_name] = [vec![root()], vec![root(), lookup(NAME)]].map(|mut path| {
+    peer.open(&mut bed, "file");
+    let mut handle = |mut path: Vec<Args<'static>>| {
         path.push(Args::GetHandle(()));
         let got = peer.run(&mut bed, &path);
         match got.results().pop() {
-            Some(Results::GetHandle(wire::getfh::Reply::Done(handle))) => handle,
-            other => panic!("{other:?}"),
+            Some(Results::GetHandle(wire::getfh::Reply::Done(handle))) => Ok(handle),
+            _ => Err(got.status()),
         }
-    });
-    assert_eq!(at_root, by_name);
+    };
+    let at_root = handle(vec![root()]).expect("there is a root");
+    let by_name = handle(vec![root(), lookup(NAME)]).expect("MOUNT knows the name");
+    assert_ne!(at_root, by_name);
+    assert_eq!(handle(vec![Args::PutHandle(at_root)]), Ok(at_root));
+
+    // Both are one directory.
+    let files = [at_root, by_name]
+        .map(|directory| handle(vec![Args::PutHandle(directory), lookup("file")]));
+    assert_eq!(files[0], files[1]);
+    assert!(files[0].is_ok());
+    // The name of the export begins in the root of the server only.
+    let below = handle(vec![Args::PutHandle(by_name), lookup(NAME)]);
+    assert_eq!(below, Err(Err(Status::NotFound)));
 }
