@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::build;
 use crate::check::Tally;
-use crate::program;
 use crate::repository::Repository;
 use crate::setup::{DISKS, GUEST, ensure};
 
@@ -15,9 +15,6 @@ pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
     if ![GUEST, DISKS].into_iter().all(ensure) {
         return Tally::of(false);
     }
-    let package = ["--package", "leasehold-system-tests", "--bin", "leasehold-crash", "--"];
-    let mut words = vec!["cargo", "run", "--quiet"];
-    words.extend(package);
-    words.extend(options.iter().map(String::as_str));
-    Tally::of(program::run(repository.root(), &words, LIMIT).succeeded)
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    Tally::of(build::run(repository, "leasehold-crash", &options, LIMIT).succeeded)
 }

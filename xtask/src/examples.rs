@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::build;
 use crate::check::Check;
 use crate::program;
 use crate::repository::Repository;
@@ -16,9 +17,8 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// Checks each example by the command that its reader uses, with its directories below a folder of
 /// this tree's output.
 pub(crate) fn check(repository: &Repository) -> Check {
-    let build = ["cargo", "build", "--quiet", "--package=leasehold"];
     let mut faults = Vec::new();
-    if !program::run(repository.root(), &build, crate::test::BUILD_LIMIT).succeeded {
+    if !build::programs(repository, &["leasehold"]) {
         faults.push("the program is not built".to_owned());
     }
     let examples: Vec<_> =

@@ -7,11 +7,11 @@
 use std::fs;
 use std::time::Duration;
 
+use crate::build;
 use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
 use crate::setup::{FUZZER, ensure};
-use crate::test::BUILD_LIMIT;
 
 /// The targets, with their names in `fuzz/Cargo.toml`.
 const TARGETS: [&str; 4] = ["bytes", "calls", "portmap", "replica"];
@@ -28,15 +28,14 @@ pub(crate) fn run(repository: &Repository, seconds: u64) -> Tally {
     let Some(host) = ensure(FUZZER).then(|| host(repository)).flatten() else {
         return Tally::of(false);
     };
-    let starters = ["cargo", "run", "--quiet", "--package=leasehold-fuzz", "--bin=starters"];
-    let starters = program::run(root, &[&starters[..], &["fuzz/corpus"]].concat(), BUILD_LIMIT);
+    let starters = build::run(repository, "starters", &["fuzz/corpus"], build::LIMIT);
     let target = format!("--target={host}");
     let package = ["--package=leasehold-fuzz", "--features=libfuzzer", "--profile=fuzz"];
     let bins = TARGETS.map(|name| ["--bin", name]);
     let options = [&package[..], bins.as_flattened()].concat();
     // With an explicit target, cargo does not apply the flags to build scripts.
     let words = ["env", FLAGS, "cargo", "build", "--quiet", "--target-dir=target/fuzz", &target];
-    let build = program::run(root, &[&words[..], &options].concat(), BUILD_LIMIT);
+    let build = program::run(root, &[&words[..], &options].concat(), build::LIMIT);
     if !starters.succeeded || !build.succeeded {
         return Tally::of(false);
     }

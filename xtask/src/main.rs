@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
 mod book;
+mod build;
 mod check;
 mod crash;
 mod documents;

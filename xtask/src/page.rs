@@ -3,11 +3,12 @@
 use std::fs;
 use std::time::Duration;
 
+use crate::build;
 use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
 use crate::setup::{PAGE, PAGE_LAB, ensure};
-use crate::test::{BUILD_LIMIT, tool};
+use crate::test::tool;
 
 const FOLDER: &str = "page";
 const ASSETS: &str = "crates/lab/page/assets";
@@ -27,10 +28,9 @@ const INSTALL: &[&str] =
 
 /// Installs the prerequisites of the page's tests, and runs the tests within a quarter of an hour.
 pub(crate) fn test(repository: &Repository) -> Tally {
-    let build = ["cargo", "build", "--quiet", "--package", "leasehold"];
     let folder = repository.root().join(FOLDER);
     let ready = ensure(PAGE)
-        && program::run(repository.root(), &build, BUILD_LIMIT).succeeded
+        && build::programs(repository, &["leasehold"])
         && program::run(&folder, INSTALL, LIMIT).succeeded;
     if !ready {
         return Tally::of(false);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::build;
 use crate::check::Tally;
 use crate::figures;
 use crate::program::{self, Outcome};
@@ -149,9 +150,6 @@ pub(crate) fn share(repository: &Repository, options: &[String]) -> Tally {
 }
 
 fn long(repository: &Repository, program: &str, options: &[String]) -> Outcome {
-    let package = ["--package", "leasehold-system-tests", "--bin", program, "--"];
-    let mut words = vec!["cargo", "run", "--quiet"];
-    words.extend(package);
-    words.extend(options.iter().map(String::as_str));
-    program::run(repository.root(), &words, LIMIT)
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    build::run(repository, program, &options, LIMIT)
 }

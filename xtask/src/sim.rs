@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::build;
 use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
@@ -12,9 +13,8 @@ const LIMIT: Duration = Duration::from_hours(24);
 /// Runs the simulator with its own options. A seed describes the same world only at one commit, so
 /// a failure reports the commit as well.
 pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
-    let mut words = vec!["cargo", "run", "--quiet", "--package", "leasehold-sim", "--"];
-    words.extend(options.iter().map(String::as_str));
-    let outcome = program::run(repository.root(), &words, LIMIT);
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let outcome = build::run(repository, "leasehold-sim", &options, LIMIT);
     if !outcome.succeeded {
         let commit =
             program::output(repository.root(), &["git", "describe", "--always", "--dirty"]);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::build;
 use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
@@ -53,11 +54,8 @@ fn stripes(repository: &Repository, minutes: u64, options: &[String]) -> Tally {
     if ![GUEST, MOUNTS].into_iter().all(ensure) {
         return Tally::of(false);
     }
-    let package = ["--package", "leasehold-system-tests", "--bin", "leasehold-soak", "--"];
     let minutes = minutes.to_string();
-    let mut words = vec!["cargo", "run", "--quiet"];
-    words.extend(package);
-    words.extend(["--minutes", &minutes]);
+    let mut words = vec!["--minutes", &*minutes];
     words.extend(options.iter().map(String::as_str));
-    Tally::of(program::run(repository.root(), &words, LIMIT).succeeded)
+    Tally::of(build::run(repository, "leasehold-soak", &words, LIMIT).succeeded)
 }

@@ -13,10 +13,16 @@ use crate::setup::{
     BASE, COUNTER, DISKS, FOREIGN, GUEST, LINTERS, MOUNTS, PACKAGERS, POSIX, SERVERS, TAKERS, TREE,
     Tool, ensure,
 };
-use crate::{book, documents, fuzz, layers, licences, page, program, promises, recap, sim, tidy};
+use crate::{
+    book, build, documents, fuzz, layers, licences, page, program, promises, recap, sim, tidy,
+};
 
 /// The package of tests with real clients; they have steps of their own.
 const SYSTEM: &str = "leasehold-system-tests";
+
+/// Selects the workspace, so that the tests share all builds, without the package that has a test of
+/// the same name as one of [`SYSTEM`].
+const OF_SYSTEM: [&str; 3] = ["--workspace", "--exclude", "leasehold-conform"];
 
 /// Tests with real clients.
 #[derive(Clone, Copy)]
@@ -51,9 +57,6 @@ const MOUNT: Clients = Clients {
 /// Steps that run side by side: each uses half of two processors at most, because guests and
 /// timeouts determine its time.
 const BESIDE: (Step, Step) = (Step::Kernel, Step::Mount);
-
-/// Long enough to build our programs and the system tests from scratch.
-pub(crate) const BUILD_LIMIT: Duration = Duration::from_mins(20);
 
 /// A step of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -196,8 +199,7 @@ fn worlds(repository: &Repository) -> Tally {
             &["--replica", "--strict", "--minutes", "0.2"],
         ],
     ];
-    let build = ["cargo", "build", "--quiet", "--package", "leasehold-sim"];
-    if !program::run(repository.root(), &build, BUILD_LIMIT).succeeded {
+    if !build::programs(repository, &["leasehold-sim"]) {
         return Tally::of(false);
     }
     let run = |options: &&[&str]| {
@@ -255,8 +257,8 @@ pub(crate) fn system(
     if !is_ready(repository, tools, tests) {
         return Tally::of(false);
     }
-    let words = ["cargo", "test", "--no-fail-fast", "--package", SYSTEM];
-    tool(repository, limit_min, &[], &[&words[..], tests].concat())
+    let words = [&["cargo", "test", "--no-fail-fast"], &OF_SYSTEM[..], tests].concat();
+    tool(repository, limit_min, &[], &words)
 }
 
 /// Installs the tools and builds the programs of system tests. Returns false if that fails.
@@ -264,13 +266,10 @@ fn is_ready(repository: &Repository, tools: &[&[Tool]], tests: &[&str]) -> bool 
     if ![BASE].iter().chain(tools).all(|tools| ensure(tools)) {
         return false;
     }
-    let program = |name| ["cargo", "build", "--quiet", "--package", name];
     let targets: Vec<_> = tests.iter().copied().take_while(|word| *word != "--").collect();
-    let build = ["cargo", "test", "--quiet", "--no-run", "--package", SYSTEM];
-    let build = [&build[..], &targets].concat();
-    let (ours, rig) = (program("leasehold"), program("leasehold-rig"));
-    let mut builds = [&ours[..], &rig, &build].into_iter();
-    builds.all(|words| program::run(repository.root(), words, BUILD_LIMIT).succeeded)
+    let words = [&["cargo", "test", "--quiet", "--no-run"], &OF_SYSTEM[..], &targets].concat();
+    build::programs(repository, &["leasehold", "leasehold-rig"])
+        && program::run(repository.root(), &words, build::LIMIT).succeeded
 }
 
 fn checked(repository: &Repository, checks: fn(&Repository) -> Vec<Check>) -> Tally {
