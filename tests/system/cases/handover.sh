@@ -1,19 +1,19 @@
 # The server hands its sockets over to another program repeatedly, while one program writes and
 # reads and another changes names. Each handover is a pause of less than a second for them, and no
-# call runs twice.
+# call of versions 2 and 3 runs twice. The slots of a session of version 4 do not survive a handover.
 
 # Prints its longest pauses, in milliseconds.
 change_always() {
-    perl -MTime::HiRes=time -MIO::Handle -e '
+    perl -MTime::HiRes=time -MIO::Handle -MErrno -s -e '
         open my $file, ">>", "log" or die "log: $!";
         my $last = time;
         for (my $n = 0; -e "/exchange/request"; $n++) {
             syswrite $file, "line $n\n" or die "write: $!";
             $file->sync or die "sync: $!";
             # Each operation succeeds once: a retransmission that ran again would fail.
-            mkdir "folder" or die "mkdir: $!";
-            rename "folder", "other" or die "rename: $!";
-            rmdir "other" or die "rmdir: $!";
+            mkdir "folder" or $repeats && $!{EEXIST} or die "mkdir: $!";
+            rename "folder", "other" or $repeats && $!{ENOENT} or die "rename: $!";
+            rmdir "other" or $repeats && $!{ENOENT} or die "rmdir: $!";
             my $now = time;
             push @took, 1000 * ($now - $last);
             $last = $now;
@@ -21,7 +21,7 @@ change_always() {
             print $count $n;
         }
         @took = sort { $b <=> $a } @took;
-        printf "%d ", $_ for @took[0 .. 3], $took[@took / 2];'
+        printf "%d ", $_ for @took[0 .. 3], $took[@took / 2];' -- -repeats=$((version == 4))
 }
 
 # Reads a file and bypasses the client cache.
