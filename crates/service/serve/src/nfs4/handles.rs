@@ -147,8 +147,11 @@ impl Compound {
             }
             Place::Top(export, object) | Place::Object(export, object) => (export, object),
         };
+        // Rules 1 and 5 of `pseudo`: the paths of the only visible export begin in the root.
         let beside = |whole| match place {
-            Place::Top(..) => self.beside_root(bytes, whole),
+            Place::Top(..) => {
+                self.pseudo().beside_root(bytes, whole).map(|step| self.place_of(&step))
+            }
             Place::Node(_) | Place::Object(..) => None,
         };
         if let Some(place) = beside(true) {
@@ -165,11 +168,6 @@ impl Compound {
                 }
             }
         }
-    }
-
-    /// Rules 1 and 5 of `pseudo`: the paths of the only visible export begin in the root.
-    fn beside_root(&self, name: &[u8], whole: bool) -> Option<Place> {
-        self.pseudo().beside_root(name, whole).map(|step| self.place_of(&step))
     }
 
     /// Returns the parent of the current directory.
