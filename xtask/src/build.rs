@@ -28,12 +28,14 @@ pub(crate) fn path(repository: &Repository, name: &str) -> String {
 pub(crate) fn run(
     repository: &Repository,
     name: &str,
-    options: &[&str],
+    options: &[impl AsRef<str>],
     limit: Duration,
 ) -> Outcome {
     if !programs(repository, &[name]) {
         return Outcome { succeeded: false, output: String::new() };
     }
     let path = path(repository, name);
-    program::run(repository.root(), &[&[&*path], options].concat(), limit)
+    let options = options.iter().map(AsRef::as_ref);
+    let words: Vec<&str> = [&*path].into_iter().chain(options).collect();
+    program::run(repository.root(), &words, limit)
 }

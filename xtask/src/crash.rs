@@ -15,6 +15,5 @@ pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
     if ![GUEST, DISKS].into_iter().all(ensure) {
         return Tally::of(false);
     }
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    Tally::of(build::run(repository, "leasehold-crash", &options, LIMIT).succeeded)
+    Tally::of(build::run(repository, "leasehold-crash", options, LIMIT).succeeded)
 }

@@ -150,6 +150,5 @@ pub(crate) fn share(repository: &Repository, options: &[String]) -> Tally {
 }
 
 fn long(repository: &Repository, program: &str, options: &[String]) -> Outcome {
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    build::run(repository, program, &options, LIMIT)
+    build::run(repository, program, options, LIMIT)
 }

@@ -13,8 +13,7 @@ const LIMIT: Duration = Duration::from_hours(24);
 /// Runs the simulator with its own options. A seed describes the same world only at one commit, so
 /// a failure reports the commit as well.
 pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    let outcome = build::run(repository, "leasehold-sim", &options, LIMIT);
+    let outcome = build::run(repository, "leasehold-sim", options, LIMIT);
     if !outcome.succeeded {
         let commit =
             program::output(repository.root(), &["git", "describe", "--always", "--dirty"]);

@@ -223,7 +223,7 @@ fn instructions(repository: &Repository) -> Tally {
     if !program::run(repository.root(), &words, Duration::from_mins(15)).succeeded {
         return Tally::of(false);
     }
-    let bench = repository.target().join("debug/leasehold-bench").display().to_string();
+    let bench = build::path(repository, "leasehold-bench");
     tool(repository, 10, COUNTER, &[&bench, "instructions"])
 }
 
